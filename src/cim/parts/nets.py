@@ -1,0 +1,50 @@
+"""Networks whose every leaf is an array, so plain jit, vmap and scan take them."""
+
+from collections.abc import Callable, Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from cim.types import Key
+
+
+class Linear(eqx.Module):
+    weight: Float[Array, "i o"]
+    bias: Float[Array, "o"]
+
+    def __init__(self, sizes: tuple[int, int], gain: float, key: Key):
+        self.weight = jax.nn.initializers.orthogonal(gain)(key, sizes)
+        self.bias = jnp.zeros(sizes[1])
+
+    def __call__(self, x: Float[Array, "*n i"]) -> Float[Array, "*n o"]:
+        y = x @ self.weight
+        return y + jnp.broadcast_to(self.bias, y.shape)
+
+
+class MLP(eqx.Module):
+    """Linear layers with an activation between them; takes one input or a batch of them."""
+
+    layers: tuple[Linear, ...]
+    activation: Callable[[Array], Array] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        key: Key,
+        last_gain: float = 2**0.5,
+        activation: Callable[[Array], Array] = jax.nn.relu,
+    ):
+        keys = jax.random.split(key, len(sizes) - 1)
+        gains = [2**0.5] * (len(sizes) - 2) + [last_gain]
+        pairs = zip(sizes[:-1], sizes[1:], strict=True)
+        self.layers = tuple(
+            Linear(pair, gain, k) for pair, gain, k in zip(pairs, gains, keys, strict=True)
+        )
+        self.activation = activation
+
+    def __call__(self, x: Float[Array, "*n i"]) -> Float[Array, "*n o"]:
+        for layer in self.layers[:-1]:
+            x = self.activation(layer(x))
+        return self.layers[-1](x)
