@@ -154,14 +154,16 @@ def world_seeds(config: Config, purpose: int, attempt: int = 0) -> Int[np.ndarra
 
 
 def init(config: Config, env: Env) -> TrainState:
-    keys = jax.vmap(jax.random.key)(config.seed + jnp.arange(config.seeds, dtype=jnp.uint32))
     cursor = begin(env, config.behaviour, world_seeds(config, 0))
-    return _init(config, env.spec, cursor, keys)
+    mine, keys = fresh(config, env.spec)
+    return TrainState(mine, cursor, keys, jnp.zeros((), jnp.int32))
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _init(config: Config, spec: EnvSpec, cursor: Cursor, keys: Keys) -> TrainState:
-    def one(key: Key):
+def fresh(config: Config, spec: EnvSpec) -> tuple[Mine, Keys]:
+    """What every seed has before the first step."""
+
+    def one(key: Key) -> tuple[Mine, Key]:
         key, k_agent, k_method = jax.random.split(key, 3)
         skills = config.method.skills
         agent = config.agent.init(spec, skills.dim, len(config.streams), k_agent)
@@ -170,8 +172,8 @@ def _init(config: Config, spec: EnvSpec, cursor: Cursor, keys: Keys) -> TrainSta
         tally = Tally(jnp.zeros(config.num_envs), jnp.zeros((config.num_envs, 2)))
         return Mine(learners, memory, config.coefficient.init(), tally), key
 
-    mine, keys = jax.vmap(one)(keys)
-    return TrainState(mine, cursor, keys, jnp.zeros((), jnp.int32))
+    keys = jax.vmap(jax.random.key)(config.seed + jnp.arange(config.seeds, dtype=jnp.uint32))
+    return jax.vmap(one)(keys)
 
 
 def _example(config: Config, spec: EnvSpec) -> Batch:
@@ -248,7 +250,8 @@ def _learn(
         rewards = jnp.concatenate([raw[None], bonus]) if "task" in config.streams else bonus
         agent, theirs = config.agent.update(agent, batch, rewards, weights, k_agent)
         paid = {
-            f"bonus/{name}": row.mean() for name, row in zip(config.method.streams, bonus, strict=True)
+            f"bonus/{name}": row.mean()
+            for name, row in zip(config.method.streams, bonus, strict=True)
         }
         named = {f"method/{k}": v for k, v in ours.items()}
         named |= {f"agent/{k}": v for k, v in theirs.items()}
@@ -278,7 +281,11 @@ def _whitened(normaliser: Running, batch: Batch) -> Batch:
 
 def _sick(tree: Any) -> Float[Array, ""]:
     """1 where anything in it is not finite."""
-    fine = [jnp.isfinite(a).all() for a in jax.tree.leaves(tree) if jnp.isdtype(a.dtype, "real floating")]
+    fine = [
+        jnp.isfinite(a).all()
+        for a in jax.tree.leaves(tree)
+        if jnp.isdtype(a.dtype, "real floating")
+    ]
     return 1.0 - jnp.stack(fine).all().astype(jnp.float32)
 
 

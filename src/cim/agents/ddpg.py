@@ -111,9 +111,7 @@ class DDPG(Agent[DDPGState]):
         reward = jnp.einsum("r,rtn->tn", weights, rewards)
         gain, left, last = n_step(reward, batch.terminated, batch.truncated, self.discount)
         x, action = seen(batch.obs, batch.skill)[0], batch.action[0]
-        x_n = jnp.take_along_axis(
-            seen(batch.next_obs, batch.skill), last[None, :, None], axis=0
-        )[0]
+        x_n = jnp.take_along_axis(seen(batch.next_obs, batch.skill), last[None, :, None], axis=0)[0]
         a_n = self._noisy(_pi(state.actor.model, x_n), k_target)
         y = gain + left * _lesser_q(state.target, x_n, a_n)
 

@@ -6,6 +6,10 @@ min_V  E[ (V_r - R_r / sigma_r)^2 ],                     one critic a stream r o
 sigma_r is the running standard deviation of the stream's returns R_r = A_r + sigma_r V_r: critics
 learn at scale one, advantages are at the scale of the rewards. Details follow the CIM authors'
 code (Tianshou's PPO): no entropy bonus, no value clipping, Adam and a gradient clip for each net.
+
+Departs from that code: where sigma moves, the critic's last layer is scaled back, so that sigma V
+stays what it was (PopArt, van Hasselt et al., 2016, 1602.07714). Without it a bonus that grows
+inflates the values it is bootstrapped from, and both run away (seen: 1e16 after 23 iterations).
 """
 
 from dataclasses import dataclass
@@ -134,7 +138,7 @@ class PPO(Agent[PPOState]):
         weights: Float[Array, "R"],
         key: Key,
     ) -> tuple[PPOState, Metrics]:
-        rows, returns = self._judge(state, batch, rewards, weights)
+        rows, critics, returns = self._judge(state, batch, rewards, weights)
 
         def learn(nets: tuple[Trained[Actor], Trained[MLP]], part: Rows):
             actor, critics = nets
@@ -149,7 +153,7 @@ class PPO(Agent[PPOState]):
 
         size = rows.advantage.size // self.minibatches
         schedule = Schedule(self.epochs, size, self.merge_last)
-        nets = (state.actor, state.critics)
+        nets = (state.actor, critics)
         (actor, critics), (gains, errors) = passes(nets, learn, rows, key, schedule)
         moved = actor.model.log_prob(actor.model.policy(rows.x), rows.action) - rows.log_prob
         metrics = {
@@ -168,8 +172,9 @@ class PPO(Agent[PPOState]):
         batch: Batch,
         rewards: Float[Array, "R T N"],
         weights: Float[Array, "R"],
-    ) -> tuple[Rows, Running]:
-        """Every step's advantage and the critics' targets, by the values of before the update."""
+    ) -> tuple[Rows, Trained[MLP], Running]:
+        """Every step's advantage and the critics' targets, by the values of before the update; and
+        the critics at the new scale of their returns."""
         x, next_x = seen(batch.obs, batch.skill), seen(batch.next_obs, batch.skill)
 
         def stream(critic: MLP, stats: Running, reward: Float[Array, "T N"]):
@@ -177,16 +182,18 @@ class PPO(Agent[PPOState]):
             value, next_value = critic(x)[..., 0] * sigma, critic(next_x)[..., 0] * sigma
             advantage = gae(reward, value, next_value, batch, self.discount, self.lam)
             gain = advantage + value
-            return advantage, gain / sigma, stats.add(gain.reshape(-1))
+            stats = stats.add(gain.reshape(-1))
+            new = jnp.sqrt(stats.var + 1e-8)
+            return advantage, gain / new, _rescaled(critic, sigma / new), stats
 
         judged = jax.vmap(stream)(state.critics.model, state.returns, rewards)
-        advantages, targets, returns = judged
+        advantages, targets, critics, returns = judged
         advantage = jnp.einsum("r,rtn->tn", weights, advantages)
         flat = jax.tree.map(
             lambda a: a.reshape(-1, *a.shape[2:]),
             (x, batch.action, batch.log_prob, advantage, jnp.moveaxis(targets, 0, -1)),
         )
-        return Rows(*flat), returns
+        return Rows(*flat), Trained(critics, state.critics.opt_state), returns
 
     def _policy_loss(self, actor: Actor, part: Rows) -> Float[Array, ""]:
         policy = actor.policy(part.x)
@@ -196,6 +203,13 @@ class PPO(Agent[PPOState]):
         if not self.entropy_weight:
             return -gain.mean()
         return -gain.mean() - self.entropy_weight * _entropy(actor, policy)
+
+
+def _rescaled(critic: MLP, by: Float[Array, ""]) -> MLP:
+    """The critic with its outputs multiplied."""
+    last = critic.layers[-1]
+    scaled = (last.weight * by, last.bias * by)
+    return eqx.tree_at(lambda m: (m.layers[-1].weight, m.layers[-1].bias), critic, scaled)
 
 
 def _entropy(actor: Actor, policy: Float[Array, "m p"]) -> Float[Array, ""]:

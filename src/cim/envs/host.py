@@ -34,7 +34,9 @@ class Bounds:
             return
         if not (hasattr(space, "low") and len(space.shape) == 1 and np.isfinite(space.low).all()
                 and np.isfinite(space.high).all()):  # fmt: skip
-            raise UserError(f"actions must be Discrete or a bounded one-dimensional Box, not {space}")
+            raise UserError(
+                f"actions must be Discrete or a bounded one-dimensional Box, not {space}"
+            )
         self.low, self.width, self.dtype = space.low, space.shape[0], space.dtype
         self.half = (space.high - space.low) / 2
 
@@ -105,7 +107,9 @@ class GymnasiumWorlds:
                 **limit,
             )
         except (gymnasium.error.Error, ImportError) as error:
-            raise UserError(f"gymnasium cannot make {task!r}: {' '.join(str(error).split())}") from error
+            raise UserError(
+                f"gymnasium cannot make {task!r}: {' '.join(str(error).split())}"
+            ) from error
         kind = self._worlds.spec
         horizon = time_limit or (kind.max_episode_steps if kind else None)
         if horizon is None:

@@ -103,9 +103,13 @@ class CIM(IntrinsicMethod[CIMState]):
                 f"k must be below {most}"
             )
         if self.minibatch > rows:
-            raise UserError(f"method.minibatch = {self.minibatch} is more than the {rows} of a batch")
+            raise UserError(
+                f"method.minibatch = {self.minibatch} is more than the {rows} of a batch"
+            )
         if self.skill_dim < 1 + (self.skill_kind == "discrete"):
-            raise UserError(f"method.skill-dim = {self.skill_dim} is too small for {self.skill_kind} skills")
+            raise UserError(
+                f"method.skill-dim = {self.skill_dim} is too small for {self.skill_kind} skills"
+            )
         if any(not 0 <= i < spec.obs_dim for i in self.prior):
             raise UserError(f"method.prior = {self.prior}: dimensions are 0 to {spec.obs_dim - 1}")
         if not self.streams:
@@ -125,9 +129,7 @@ class CIM(IntrinsicMethod[CIMState]):
 
         schedule = Schedule(self.passes, self.minibatch, self.merge_last)
         rows = self._steps(batch, k_kin)
-        encoder, values = fit(
-            adam(self.learning_rate), state.encoder, loss, rows, k_fit, schedule
-        )
+        encoder, values = fit(adam(self.learning_rate), state.encoder, loss, rows, k_fit, schedule)
         metrics = {"alignment_loss": values[-1].mean()} if self.passes else {}
         return CIMState(encoder), metrics
 

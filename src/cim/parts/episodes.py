@@ -22,5 +22,7 @@ def companion(ended: Bool[Array, "T N"], key: Key) -> Int[Array, "T N"]:
     last = jax.lax.cummin(jnp.where(closes, t, ended.shape[0]), axis=0, reverse=True)
     others = last - first
     draw = jax.random.uniform(key, ended.shape)
-    pick = first + jnp.minimum((draw * others.astype(draw.dtype)).astype(jnp.int32), jnp.maximum(others - 1, 0))
+    pick = first + jnp.minimum(
+        (draw * others.astype(draw.dtype)).astype(jnp.int32), jnp.maximum(others - 1, 0)
+    )
     return jnp.where(others > 0, pick + (pick >= t).astype(jnp.int32), t)

@@ -108,9 +108,7 @@ def in_space(
     return jax.lax.map(some, rows).reshape(padded, k)[:n]
 
 
-def on_a_line(
-    u: Float[Array, "n"], group: Int[Array, "n"], k: int
-) -> Float[Array, "n k"]:
+def on_a_line(u: Float[Array, "n"], group: Int[Array, "n"], k: int) -> Float[Array, "n k"]:
     """Distances to the k nearest others of the same group, nearest first; infinite where fewer.
 
     In sorted order they lie among the k places on either side.

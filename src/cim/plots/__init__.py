@@ -1,0 +1,1 @@
+"""A run folder -> figures, PNG and PDF."""
