@@ -83,7 +83,9 @@ def _open(config: Config, out: str | Path, resume: bool, overwrite: bool) -> Run
     stored = to_json(from_json(run.config, f"{run.folder}/config.json"))
     for name, value in to_json(config).items():
         if name != "cim" and stored[name] != value:
-            raise UserError(f"{out} has {name} = {stored[name]}, not {value}: resume keeps its settings")
+            raise UserError(
+                f"{out} has {name} = {stored[name]}, not {value}: resume keeps its settings"
+            )
     return run
 
 
@@ -205,7 +207,9 @@ class Session:
             if name.startswith("sick/") and any(values):
                 seeds = [self.config.seed + i for i, value in enumerate(values) if value]
                 kept = self.run.checkpoints
-                last = f"the last good checkpoint is {kept[-1]}" if kept else "nothing was saved yet"
+                last = (
+                    f"the last good checkpoint is {kept[-1]}" if kept else "nothing was saved yet"
+                )
                 raise Diverged(
                     f"{name.removeprefix('sick/')} is not finite at step {step} (seed "
                     f"{', '.join(map(str, seeds))}); {last}"
@@ -233,7 +237,11 @@ def keep_results(
     about = {"method": to_json(config)["method"]["name"], "env": config.env, "steps": step}
     report = about | judge(episodes, spec.area)
     run.write_result("evaluation", report)
-    arrays = {"skills": episodes.skills[:, :DRAWN], "returns": episodes.returns, "step": np.array(step)}
+    arrays = {
+        "skills": episodes.skills[:, :DRAWN],
+        "returns": episodes.returns,
+        "step": np.array(step),
+    }
     if episodes.paths is not None:
         arrays["paths"] = episodes.paths[:, :DRAWN]
         if spec.area is not None:
@@ -251,3 +259,13 @@ def _readable(metrics: dict[str, Any]) -> dict[str, list[float | None]]:
     """Per seed; what is not a number (no episode ended) is null."""
     lists = {name: np.asarray(value, float).tolist() for name, value in metrics.items()}
     return {n: [v if math.isfinite(v) else None for v in values] for n, values in lists.items()}
+
+
+def evaluate_run(folder: str | Path, episodes: int = 1000) -> dict[str, Any]:
+    """Play what a run last saved, and keep the report in its folder."""
+    config, learners = load(folder)
+    run = Run(folder)
+    worlds = config.seeds * worlds_per_seed(config.seeds, episodes)
+    env = config.make_env(worlds)
+    step = int(run.checkpoints[-1].stem.split("_")[1])
+    return keep_results(run, config, env.spec, evaluate(config, learners, episodes, env), step)

@@ -5,6 +5,7 @@ cim`). In JSON a part carries that name beside its fields.
 """
 
 import dataclasses
+import sys
 import types
 from difflib import get_close_matches
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -54,7 +55,9 @@ def flags(config: Config) -> dict[str, tuple[dataclasses.Field, Any, Any]]:
     return {path.replace("_", "-"): entry for path, entry in found.items()}
 
 
-def configure(words: dict[str, str], preset: str | None = None, base: Config | None = None) -> Config:
+def configure(
+    words: dict[str, str], preset: str | None = None, base: Config | None = None
+) -> Config:
     """The base (or the defaults) with the user's words in place."""
     config = base or Config()
     for kind in PARTS:
@@ -154,3 +157,40 @@ def _fill(of: type, values: dict[str, Any], source: str) -> Any:
 
 def _tuples(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def words_for(kind: Any) -> str:
+    """How a value of this type is written."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return words_for(next(k for k in inner if k is not type(None)))
+    if origin is Literal:
+        return "|".join(map(str, inner))
+    if origin is tuple:
+        return f"{words_for(inner[0])},..."
+    if kind is Area:
+        return "X0,X1,Y0,Y1,COLUMNS,ROWS"
+    return {int: "N", float: "X", bool: "true|false", str: "NAME"}[kind]
+
+
+def list_methods() -> list[dict[str, Any]]:
+    """The table of methods, for people and machines."""
+    return [
+        {
+            "name": name,
+            "category": method.category,
+            "skills": method.skill_kinds,
+            "presets": list(method.presets),
+            "about": (sys.modules[method.__module__].__doc__ or "").split("\n")[0],
+            "options": [
+                {
+                    "name": field.name.replace("_", "-"),
+                    "default": field.default,
+                    "values": words_for(get_type_hints(method)[field.name]),
+                    "help": field.metadata.get("help", ""),
+                }
+                for field in dataclasses.fields(method)
+            ],
+        }
+        for name, method in METHODS.items()
+    ]

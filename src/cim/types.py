@@ -10,23 +10,14 @@ import jaxtyping
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from cim.errors import CimError as CimError
+from cim.errors import UserError as UserError
+
 HostOrDevice = Array | np.ndarray
 
 Key = PRNGKeyArray
 Keys = jaxtyping.Key[Array, "K"]
 Metrics = dict[str, Float[Array, ""]]
-
-
-class CimError(Exception):
-    """Something a user can act on, in one line."""
-
-    exit_code = 1
-
-
-class UserError(CimError):
-    """The user's words are wrong: the line names the bad value and the good ones."""
-
-    exit_code = 2
 
 
 def option(default: Any, text: str) -> Any:

@@ -93,3 +93,21 @@ def make_env(
         area=area or entry.area,
     )
     return EnvPoolWorlds(entry.task, entry.options, entry.parts, spec)
+
+
+def listing() -> list[dict[str, Any]]:
+    """The catalogue, for people and machines."""
+    return [
+        {
+            "name": name,
+            "engine": entry.task or "JAX",
+            "sims": ["cpu"],
+            "observation": entry.obs_dim,
+            "action": entry.action_dim,
+            "time_limit": entry.horizon,
+            "position": list(entry.position),
+            "num_envs": entry.num_envs,
+            "rollout": entry.rollout,
+        }
+        for name, entry in CATALOG.items()
+    ]

@@ -32,6 +32,7 @@ from cim.methods.base import IntrinsicMethod
 from cim.parts.alignment import Alignment, Encoder, Steps, misalignment
 from cim.parts.episodes import companion, segments
 from cim.parts.learning import Schedule, Trained, adam, fit, passes, start
+from cim.parts.nets import in_blocks
 from cim.parts.particles import Particles, among, particle_bonus, reward
 from cim.parts.running import Running
 from cim.parts.skills import Skills
@@ -157,7 +158,7 @@ class CIM(IntrinsicMethod[CIMState]):
         return misalignment(self.alignment, encoder, steps, only, self.temperature)
 
     def _projection_reward(self, state: CIMState, batch: Batch) -> Float[Array, "T N"]:
-        phi = state.encoder.model.phi(self._sees(batch.next_obs))
+        phi = in_blocks(state.encoder.model.phi, self._sees(batch.next_obs))
         if self.neighbours == "skill":
             return _among_all_on_z(phi, batch, self.k, self.clamp)
         u = self._cut(jnp.sum(phi * batch.skill, axis=-1))

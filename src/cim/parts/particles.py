@@ -127,10 +127,16 @@ def among(query: Float[Array, "q"], line: Float[Array, "m"], k: int) -> Float[Ar
 
 
 def _either_side(query, query_group, line, line_group, at, k) -> Float[Array, "q k"]:
-    step = jnp.concatenate([-jnp.arange(1, k + 1), jnp.arange(1, k + 1)])
-    where = at[:, None] + step[None, :]
-    inside = (where >= 0) & (where < line.shape[0])
-    where = jnp.clip(where, 0, line.shape[0] - 1)
-    same = inside & (line_group[where] == query_group[:, None])
-    gaps = jnp.where(same, jnp.abs(line[where] - query[:, None]), jnp.inf)
-    return -jax.lax.top_k(-gaps, k)[0]
+    """The k nearest to the query among the k places left and the k places right of `at`."""
+
+    def side(step: int) -> Float[Array, "q k"]:
+        where = at[:, None] + step * jnp.arange(k + 1)[None, :]
+        inside = (where >= 0) & (where < line.shape[0])
+        where = jnp.clip(where, 0, line.shape[0] - 1)
+        same = inside & (line_group[where] == query_group[:, None])
+        gaps = jnp.where(same, jnp.abs(line[where] - query[:, None]), jnp.inf)
+        return gaps.at[:, 0].set(0)
+
+    left, right = side(-1), side(1)  # grow outwards: the j-th nearest of both, without sorting
+    nearest = [jnp.maximum(left[:, : j + 1], right[:, j::-1]).min(axis=1) for j in range(1, k + 1)]
+    return jnp.stack(nearest, axis=1)
