@@ -28,13 +28,15 @@ SCORES = np.array([[1, 2, 2], [0, 2, 1], [1, 2, 2]])  # z_i . d_j
 
 
 def linear(mlp, matrix):
-    """The two layers of x -> x @ matrix."""
-    first = np.zeros(mlp.layers[0].weight.shape, np.float32)
-    first[:, :4] = np.concatenate([matrix, -matrix], axis=1)
-    last = np.zeros(mlp.layers[1].weight.shape, np.float32)
-    last[:4] = np.concatenate([EYE, -EYE])
-    weights = (jnp.asarray(first), jnp.asarray(last))
-    return eqx.tree_at(lambda m: (m.layers[0].weight, m.layers[1].weight), mlp, weights)
+    """The two layers of x -> x @ matrix; the hidden units it does not need are 0."""
+    spare = mlp.layers[0].bias.size - 4
+    first = np.pad(np.concatenate([matrix, -matrix], axis=1), ((0, 0), (0, spare)))
+    last = np.pad(np.concatenate([EYE, -EYE]), ((0, spare), (0, 0)))
+    weights = [
+        jnp.asarray(weight if layer.widens else weight.T, jnp.float32)
+        for layer, weight in zip(mlp.layers, (first, last), strict=True)
+    ]
+    return eqx.tree_at(lambda m: [layer.weight for layer in m.layers], mlp, weights)
 
 
 def encoder(alignment, scale=1.0, lam=2.0):

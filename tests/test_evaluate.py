@@ -115,9 +115,11 @@ def skills(kind, rng, count):
 
 
 def walks(z, ways, rng):
-    """One seed's straight walks of 8 to 12 steps, each its own `way`, from anywhere; they shake."""
+    """One seed's walks of 8 to 12 steps, each its own `way`, from anywhere: first backwards, then
+    on past the start; they shake."""
     lengths = rng.integers(8, 13, len(z))
-    steps = np.arange(13)[None, :, None] * ways[:, None, :]
+    t = np.arange(13.0)
+    steps = (t * (t - 5) / 5)[None, :, None] * ways[:, None, :]
     paths = rng.normal(size=(len(z), 1, 2)) * 5 + steps + rng.normal(size=steps.shape) * 0.1
     paths[np.arange(13)[None] > lengths[:, None]] = np.nan
     as_floats = (a[None].astype(np.float32) for a in (z, paths))

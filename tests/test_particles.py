@@ -100,6 +100,15 @@ def test_in_space_does_not_lose_digits_far_from_the_origin():
     np.testing.assert_allclose(found, neighbours(None, points, 5), rtol=1e-5)
 
 
+def test_in_space_gives_the_nearest_first_whatever_is_rounded():
+    """Two clouds 2000 apart: |r|^2 - 2 p.r is rounded to 1/8 and puts some in the wrong order."""
+    points = cloud(60, 3)
+    points[30:] += 2000
+    found = np.asarray(in_space(jnp.asarray(points), jnp.asarray(points), 29, True))
+    assert (np.diff(found, axis=1) >= 0).all()
+    np.testing.assert_allclose(found, neighbours(None, points, 29), rtol=1e-4)  # all of the cloud
+
+
 def test_in_space_never_holds_all_pairs():
     n, block = 8192, 2**18
     shape = jax.ShapeDtypeStruct((n, 3), jnp.float32)

@@ -37,9 +37,9 @@ class Player(eqx.Module):
 class Marks(eqx.Module):
     """What each world remembers of its episode. `ended`: a new one begins with the next action."""
 
-    ended: Bool[HostOrDevice, "S N"]
-    elapsed: Int[Array, "S N"]
-    skill: Float[Array, "S N z"]
+    ended: Bool[HostOrDevice, "*S N"]
+    elapsed: Int[Array, "*S N"]
+    skill: Float[Array, "*S N z"]
 
 
 class Cursor(eqx.Module):

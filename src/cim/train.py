@@ -25,7 +25,7 @@ from cim.envs.catalog import entry_of, make_env
 from cim.methods.base import IntrinsicMethod
 from cim.methods.cim import CIM
 from cim.parts.running import Running, whiten
-from cim.types import Area, Batch, EnvSpec, Key, Keys, Metrics, UserError, option
+from cim.types import Area, Batch, EnvSpec, Key, Keys, Metrics, MetricsOfSeeds, UserError, option
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def _example(config: Config, spec: EnvSpec) -> Batch:
     return Batch(obs, action, num, policy, obs, num, no, no, elapsed, skill)
 
 
-def advance(config: Config, env: Env, state: TrainState) -> tuple[TrainState, Metrics]:
+def advance(config: Config, env: Env, state: TrainState) -> tuple[TrainState, MetricsOfSeeds]:
     """One rollout and what is learned from it."""
     keys, k_collect, k_learn = _split(state.keys)
     player, behaviour = state.mine.learners.player, config.behaviour
@@ -220,7 +220,7 @@ def learn(
     rollout: Batch,
     progress: Float[Array, ""],
     keys: Keys,
-) -> tuple[Mine, Metrics]:
+) -> tuple[Mine, MetricsOfSeeds]:
     """Every seed by itself."""
     return jax.vmap(partial(_learn, config, spec, progress))(mine, rollout, keys)
 

@@ -18,6 +18,7 @@ HostOrDevice = Array | np.ndarray
 Key = PRNGKeyArray
 Keys = jaxtyping.Key[Array, "K"]
 Metrics = dict[str, Float[Array, ""]]
+MetricsOfSeeds = dict[str, Float[Array, "S"]]
 
 
 def option(default: Any, text: str) -> Any:

@@ -3,13 +3,15 @@
 max_pi E[ min(rho A, clip(rho, 1 - eps, 1 + eps) A) ],   A = sum_r w_r A_r, normalised a minibatch
 min_V  E[ (V_r - R_r / sigma_r)^2 ],                     one critic a stream r of reward
 
-sigma_r is the running standard deviation of the stream's returns R_r = A_r + sigma_r V_r: critics
-learn at scale one, advantages are at the scale of the rewards. Details follow the CIM authors'
+sigma_r is the running scale of the stream's returns R_r = A_r + sigma_r V_r: critics learn at scale
+one, advantages are at the scale of the rewards. Details follow the CIM authors'
 code (Tianshou's PPO): no entropy bonus, no value clipping, Adam and a gradient clip for each net.
 
-Departs from that code: where sigma moves, the critic's last layer is scaled back, so that sigma V
-stays what it was (PopArt, van Hasselt et al., 2016, 1602.07714). Without it a bonus that grows
-inflates the values it is bootstrapped from, and both run away (seen: 1e16 after 23 iterations).
+Departs from that code twice. Where sigma moves, the critic's last layer is scaled back, so that
+sigma V stays what it was (PopArt, van Hasselt et al., 2016, 1602.07714): without it a bonus that
+grows inflates the values it is bootstrapped from, and both run away (seen: 1e16 after 23
+iterations). And sigma is the root of the mean square, not of the variance: targets are not centred,
+so returns that are large but alike would be targets without bound.
 """
 
 from dataclasses import dataclass
@@ -178,12 +180,12 @@ class PPO(Agent[PPOState]):
         x, next_x = seen(batch.obs, batch.skill), seen(batch.next_obs, batch.skill)
 
         def stream(critic: MLP, stats: Running, reward: Float[Array, "T N"]):
-            sigma = jnp.sqrt(stats.var + 1e-8)
+            sigma = scale(stats)
             value, next_value = critic(x)[..., 0] * sigma, critic(next_x)[..., 0] * sigma
             advantage = gae(reward, value, next_value, batch, self.discount, self.lam)
             gain = advantage + value
             stats = stats.add(gain.reshape(-1))
-            new = jnp.sqrt(stats.var + 1e-8)
+            new = scale(stats)
             return advantage, gain / new, _rescaled(critic, sigma / new), stats
 
         judged = jax.vmap(stream)(state.critics.model, state.returns, rewards)
@@ -203,6 +205,10 @@ class PPO(Agent[PPOState]):
         if not self.entropy_weight:
             return -gain.mean()
         return -gain.mean() - self.entropy_weight * _entropy(actor, policy)
+
+
+def scale(stats: Running) -> Float[Array, "*r"]:
+    return jnp.sqrt(stats.var + stats.mean**2 + 1e-8)
 
 
 def _rescaled(critic: MLP, by: Float[Array, ""]) -> MLP:

@@ -1,6 +1,6 @@
 """What an environment is: N worlds at once, reset and stepped together."""
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Array, Float, Int
@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int
 from cim.types import EnvSpec, Timestep
 
 
+@runtime_checkable
 class Env(Protocol):
     """No fake transitions: `reached` is the true last state of an episode, and the next action acts
     on the first state of the next. Actions are raw: worlds clip them to [-1, 1] and scale them to

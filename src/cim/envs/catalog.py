@@ -7,12 +7,12 @@ from typing import Any
 from cim.envs.base import Env
 from cim.types import Area, EnvSpec, UserError
 
-SQUARE = Area((-60, 60), (-60, 60), (48, 48))  # Ant: 2.5 m cells
-FIELD = Area((-100, 100), (-100, 100), (80, 80))  # Humanoid: 2.5 m cells
-TABLE = Area((0.5, 2), (0, 1.5), (15, 15))  # Fetch: 0.1 m cells
+SQUARE = Area((-60.0, 60.0), (-60.0, 60.0), (48, 48))  # Ant: 2.5 m cells
+FIELD = Area((-100.0, 100.0), (-100.0, 100.0), (80, 80))  # Humanoid: 2.5 m cells
+TABLE = Area((0.5, 2.0), (0.0, 1.5), (15, 15))  # Fetch: 0.1 m cells
 MAZE = Area((-1.5, 1.5), (-1.5, 1.5), (12, 12))  # the inside of the U: 0.25 m cells
-TRACK = Area((-60, 60), (-5, 5), (48, 1))  # HalfCheetah: 2.5 m of track
-PLANE = Area((-5, 5), (-5, 5), (20, 20))
+TRACK = Area((-60.0, 60.0), (-5.0, 5.0), (48, 1))  # HalfCheetah: 2.5 m of track
+PLANE = Area((-5.0, 5.0), (-5.0, 5.0), (20, 20))
 
 
 @dataclass(frozen=True)

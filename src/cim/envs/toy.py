@@ -35,7 +35,7 @@ class PointWorld:
             horizon=self.horizon,
             on_device=True,
             position=(0, 1),
-            area=Area((-5, 5), (-5, 5), (20, 20)),
+            area=Area((-5.0, 5.0), (-5.0, 5.0), (20, 20)),
         )
 
     def reset(self, seeds: Int[np.ndarray, "N"]) -> tuple[PointState, Timestep]:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from jaxtyping import Array, Float
 
@@ -23,7 +23,7 @@ class IntrinsicMethod(ABC, Generic[S]):
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
 
     @classmethod
-    def preset(cls, name: str, **changes: Any) -> Self:
+    def preset(cls, name: str, **changes: Any) -> "IntrinsicMethod":
         """The settings published under this name, and changes to them."""
         if name not in cls.presets:
             known = ", ".join(cls.presets) or "none"

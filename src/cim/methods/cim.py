@@ -150,8 +150,7 @@ class CIM(IntrinsicMethod[CIMState]):
         kin = companion(batch.ended, key)
         s, next_s = self._sees(batch.obs), self._sees(batch.next_obs)
         kin_s = jnp.take_along_axis(next_s, kin[:, :, None], axis=0)
-        steps = Steps(s, next_s, kin_s, batch.skill)
-        return jax.tree.map(lambda a: a.reshape(-1, a.shape[-1]), steps)
+        return Steps(*(a.reshape(-1, a.shape[-1]) for a in (s, next_s, kin_s, batch.skill)))
 
     def _misalignment(self, encoder: Encoder, steps: Steps) -> Float[Array, "m"]:
         only = self.negatives == "other-skills"

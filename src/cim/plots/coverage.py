@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
+from cim.errors import UserError
 from cim.plots.style import MOST_PANELS, head, panels, plane, positions, printed, save, walls
 from cim.runs import Run
-from cim.types import UserError
 
 
 @printed

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from cim.errors import UserError
 from cim.plots.style import COLOURS, label, millions, panels, printed, save
 from cim.runs import Run
 from cim.stats import bootstrap
-from cim.types import UserError
 
 STYLES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 WORDS = {

@@ -12,8 +12,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from cim.errors import UserError
 from cim.runs import Run, atomic
-from cim.types import UserError
 
 printed = matplotlib.rc_context(
     {

@@ -1,0 +1,232 @@
+"""What a run folder promises: whole files, the same numbers after a kill, one line for trouble."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import cim.runs
+from cim.agents.ppo import PPO
+from cim.launch import Diverged, evaluate_run, launch, load
+from cim.methods.cim import CIM
+from cim.options import from_json, to_json
+from cim.runs import CorruptCheckpoint, Run, atomic
+from cim.train import Config, resolve
+from cim.types import UserError
+
+WORDS = [
+    "train", "--env", "PointWorld", "--steps", "3000", "--num-envs", "4", "--rollout", "25",
+    "--method.width", "8", "--method.passes", "1", "--agent.width", "8", "--agent.epochs", "1",
+    "--seeds", "2", "--evaluations", "3", "--evaluation-episodes", "5", "--checkpoints", "15",
+]  # fmt: skip
+CLOCK = ("wall_s",)
+
+
+def small(**changes):
+    method, agent = CIM(width=8, passes=1, minibatch=16), PPO(width=8, epochs=1)
+    base = {"steps": 400, "num_envs": 4, "rollout": 25, "evaluations": 2, "evaluation_episodes": 5}
+    return Config(method, "PointWorld", agent, **(base | changes))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return launch(small(seeds=2), tmp_path_factory.mktemp("runs") / "whole")
+
+
+def lines(run):
+    return [{k: v for k, v in line.items() if k not in CLOCK} for line in run.metrics]
+
+
+def arrays(run):
+    with np.load(run.checkpoints[-1]) as file:
+        return {name: file[name] for name in file.files}
+
+
+def test_a_run_is_a_folder_anybody_can_read(run):
+    assert json.loads((run.folder / "config.json").read_text())["method"]["name"] == "cim"
+    steps = [line["step"] for line in run.metrics if "iteration" in line]
+    assert steps == [100, 200, 300, 400]
+    assert [line["step"] for line in run.metrics if "evaluation/coverage" in line] == [200, 400]
+    assert all(len(line["bonus/projection"]) == 2 for line in run.metrics if "iteration" in line)
+    assert list(run.folder.glob("tensorboard/seed_1/events*"))
+    report = run.read_result("evaluation")
+    assert (report["steps"], report["metric_version"], report["episodes"]) == (400, 1, 5)
+    assert len(run.checkpoints) == 3
+
+
+def test_rerunning_its_configuration_repeats_it(run, tmp_path):
+    config = from_json(run.config, "config.json")
+    again = launch(config, tmp_path / "again")
+    assert lines(again) == lines(run)
+    for name, array in arrays(run).items():
+        np.testing.assert_array_equal(arrays(again)[name], array, err_msg=name)
+
+
+def test_a_run_killed_in_the_middle_goes_on_as_if_nothing_had_happened(tmp_path):
+    """kill -9 while it trains; resumed, every array and every line equals the uninterrupted run."""
+    command = [sys.executable, "-m", "cim.cli", *WORDS, "--out"]
+    subprocess.run([*command, tmp_path / "whole"], check=True, capture_output=True)
+    victim = subprocess.Popen([*command, tmp_path / "cut"], stderr=subprocess.PIPE)
+    saved = tmp_path / "cut" / "checkpoints"
+    for _ in range(6000):
+        if victim.poll() is not None or (saved.exists() and any(saved.glob("step_*.npz"))):
+            break
+        time.sleep(0.01)
+    assert victim.poll() is None, "it ended before it could be killed"
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.wait()
+    assert len(Run(tmp_path / "cut").metrics) < len(Run(tmp_path / "whole").metrics)
+    subprocess.run([*command, tmp_path / "cut", "--resume"], check=True, capture_output=True)
+    whole, cut = Run(tmp_path / "whole"), Run(tmp_path / "cut")
+    assert lines(cut) == lines(whole)
+    for name, array in arrays(whole).items():
+        np.testing.assert_array_equal(arrays(cut)[name], array, err_msg=name)
+
+
+def test_asked_to_stop_it_saves_and_says_how_to_go_on(tmp_path):
+    command = [sys.executable, "-m", "cim.cli", *WORDS, "--steps", "3000000", "--checkpoints", "1"]
+    process = subprocess.Popen(
+        [*command, "--evaluations", "0", "--out", tmp_path / "r"], stderr=subprocess.PIPE, text=True
+    )
+    metrics = tmp_path / "r" / "metrics.jsonl"
+    for _ in range(6000):
+        if metrics.exists() and metrics.read_text().count("\n") > 2:
+            break
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "cim train --resume --out" in said
+    assert len(Run(tmp_path / "r").checkpoints) == 1
+
+
+def test_loading_gives_what_was_learned(run):
+    config, learners = load(run.folder)
+    assert config == resolve(small(seeds=2))
+    stored = arrays(run)["['learners'].agent.actor.model.net.layers[0].weight"]
+    np.testing.assert_array_equal(learners.agent.actor.model.net.layers[0].weight, stored)
+
+
+def test_evaluating_twice_gives_the_same_report(run):
+    assert evaluate_run(run.folder, 7) == evaluate_run(run.folder, 7)
+
+
+def test_a_configuration_survives_json():
+    config = resolve(small(position=(0, 1), seeds=3))
+    assert from_json(json.loads(json.dumps(to_json(config))), "here") == config
+
+
+def test_a_configuration_of_the_future_is_refused(run, tmp_path):
+    content = run.config | {"format": 99, "cim": "9.0"}
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"format 99, written by cim 9\.0.*upgrade"):
+        load(tmp_path)
+
+
+def test_an_option_it_does_not_know_is_refused(run):
+    content = run.config
+    content["method"] |= {"neighbors": 3}
+    with pytest.raises(UserError, match="did you mean neighbours"):
+        from_json(content, "config.json")
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(run):
+    before = (run.folder / "metrics.jsonl").read_bytes()
+    with pytest.raises(UserError, match="--resume.*--overwrite"):
+        launch(small(), run.folder)
+    assert (run.folder / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_folder_with_something_else_in_it_is_not_touched(tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(UserError, match="not empty and not a run"):
+        launch(small(), tmp_path, overwrite=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_overwriting_leaves_nothing_of_the_old_run(tmp_path):
+    launch(small(steps=800), tmp_path / "r")
+    fresh = launch(small(steps=100), tmp_path / "r", overwrite=True)
+    assert [line["step"] for line in fresh.metrics if "iteration" in line] == [100]
+    assert [p.name for p in fresh.checkpoints] == ["step_000000000100.npz"]
+
+
+def test_resuming_with_other_settings_is_refused(run):
+    with pytest.raises(UserError, match="steps = 400, not 800"):
+        launch(small(seeds=2, steps=800), run.folder, resume=True)
+
+
+def test_resuming_a_finished_run_changes_nothing(run):
+    before = lines(run)
+    launch(small(seeds=2), run.folder, resume=True)
+    assert lines(run) == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "other"])
+def test_a_corrupt_checkpoint_is_named_and_so_is_the_way_out(tmp_path, damage):
+    run = launch(small(), tmp_path / "r")
+    path = run.checkpoints[-1]
+    content = bytearray(path.read_bytes())
+    middle = len(content) // 2
+    broken = {
+        "cut": content[:middle],
+        "flipped": content[:middle] + bytes(b ^ 255 for b in content[middle : middle + 64]) + content[middle + 64 :],
+        "empty": b"",
+        "other": b"not a checkpoint",
+    }  # fmt: skip
+    path.write_bytes(bytes(broken[damage]))
+    with pytest.raises(CorruptCheckpoint, match=f"{path.name}.*delete it to go on from step_"):
+        load(run.folder)
+
+
+def test_a_checkpoint_of_another_run_is_refused(run, tmp_path):
+    other = launch(small(seeds=1), tmp_path / "other")
+    with pytest.raises(CorruptCheckpoint, match="this run has"):
+        mine = load(run.folder)[1]
+        other.load({"learners": mine})
+
+
+def test_a_file_is_there_whole_or_not_at_all(tmp_path):
+    (tmp_path / "f").write_bytes(b"old")
+    with pytest.raises(RuntimeError), atomic(tmp_path / "f") as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("f", b"old")]
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(run, tmp_path, monkeypatch):
+    kept = launch(small(), tmp_path / "r")
+    before = {p.name: p.read_bytes() for p in kept.checkpoints}
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cim.runs.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        kept.save(500, {"a": np.zeros(3)}, keep=3)
+    assert {p.name: p.read_bytes() for p in (kept.folder / "checkpoints").iterdir()} == before
+
+
+def test_what_is_not_a_number_stops_the_run_by_its_name(tmp_path, monkeypatch):
+    import jax.numpy as jnp
+
+    from cim.envs.toy import PointWorld
+
+    honest = PointWorld.step
+
+    def broken(self, state, action):
+        state, now = honest(self, state, action)
+        late = jnp.where(state.elapsed[:, None] == 20, jnp.nan, now.reached)
+        import dataclasses
+
+        return state, dataclasses.replace(now, reached=late)
+
+    monkeypatch.setattr(PointWorld, "step", broken)
+    with pytest.raises(Diverged, match=r"observation is not finite at step 100 \(seed 0\)"):
+        launch(small(seed=0, steps=300, time_limit=31), tmp_path / "r")
+    assert not Run(tmp_path / "r").checkpoints
