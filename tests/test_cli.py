@@ -13,7 +13,16 @@ from cim.train import Config
 from cim.types import Area, UserError
 
 FAST = ["--env", "PointWorld", "--steps", "200", "--num-envs", "4", "--rollout", "25"]
-FAST += ["--method.width", "8", "--method.passes", "1", "--evaluation-episodes", "21"]
+FAST += [
+    "--method.width",
+    "8",
+    "--method.minibatch",
+    "16",
+    "--method.passes",
+    "1",
+    "--evaluation-episodes",
+    "21",
+]
 
 
 def said(capsys, *words):

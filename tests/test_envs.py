@@ -239,13 +239,13 @@ def test_a_world_of_many_behaves_as_it_would_alone(name, path):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != CARTPOLE])
 def test_actions_beyond_the_bounds_are_cut(name):
+    """Rewards too: MuJoCo cuts what moves the motors, and charges for what it was asked."""
     seeds, actions, limit = plan(name)
-    wild, cut, timid = (
-        walk(name, seeds, a, limit).reached
-        for a in (actions, np.clip(actions, -1, 1), np.clip(actions, -0.9, 0.9))
-    )
-    np.testing.assert_array_equal(wild, cut)
-    assert (wild != timid).any()
+    bounds = (9.0, 1.0, 0.9)
+    wild, cut, timid = (walk(name, seeds, np.clip(actions, -b, b), limit) for b in bounds)
+    np.testing.assert_array_equal(wild.reached, cut.reached)
+    np.testing.assert_array_equal(wild.reward, cut.reward)
+    assert (wild.reached != timid.reached).any()
 
 
 @pytest.mark.parametrize("name", LIMITS)
@@ -472,11 +472,13 @@ ENV_SEEDS = np.arange(SEEDS * WORLDS).reshape(SEEDS, WORLDS)
 
 
 def players(env):
-    """One a seed, with nets of their own."""
+    """One a seed, with nets of their own, who have seen some states before."""
 
     def one(key):
-        agent = BEHAVIOUR.agent.init(env.spec, SKILL, 1, key)
-        return Player(agent, Running((env.spec.obs_dim,)))
+        k_agent, k_obs = jax.random.split(key)
+        agent = BEHAVIOUR.agent.init(env.spec, SKILL, 1, k_agent)
+        seen = 0.5 + 2 * jax.random.normal(k_obs, (9, env.spec.obs_dim))
+        return Player(agent, Running((env.spec.obs_dim,)).add(seen))
 
     return jax.vmap(one)(jax.random.split(jax.random.key(1), SEEDS))
 
@@ -618,14 +620,17 @@ def test_a_seed_plays_alone_as_it_does_beside_others(kind):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a[1:], b, atol=1e-5), many, one)
 
 
-def test_a_greedy_player_does_what_it_thinks_best():
+def test_a_greedy_player_does_what_it_thinks_best_here_and_for_its_skill():
     batch = rollouts(SIDES["host"], replace(BEHAVIOUR, greedy=True))[0]
-    player = players(SIDES["host"])
+    everyone = players(SIDES["host"])
     for i in range(SEEDS):
-        agent = jax.tree.map(lambda a, i=i: a[i], player.agent)
-        x = jnp.concatenate([batch.obs[i, 5], batch.skill[i, 5]], axis=-1)
-        best = BEHAVIOUR.agent.greedy(agent, x)
-        np.testing.assert_allclose(batch.action[i, 5], best, atol=1e-5)
+        player = jax.tree.map(lambda a, i=i: a[i], everyone)
+        stats = jax.tree.map(np.asarray, player.normaliser)
+        sight = (batch.obs[i] - stats.mean) / np.sqrt(stats.var)
+        x = np.concatenate([sight, batch.skill[i]], axis=-1).reshape(STEPS * WORLDS, -1)
+        best = BEHAVIOUR.agent.greedy(player.agent, jnp.asarray(x))
+        np.testing.assert_allclose(batch.action[i].reshape(best.shape), best, atol=1e-6)
+        assert np.ptp(best) > 1e-3
 
 
 def test_a_skill_that_is_asked_for_is_the_one_that_is_followed():

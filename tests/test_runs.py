@@ -21,7 +21,7 @@ from cim.types import UserError
 
 WORDS = [
     "train", "--env", "PointWorld", "--steps", "3000", "--num-envs", "4", "--rollout", "25",
-    "--method.width", "8", "--method.passes", "1", "--agent.width", "8", "--agent.epochs", "1",
+    "--method.width", "8", "--method.minibatch", "16", "--method.passes", "1", "--agent.width", "8", "--agent.epochs", "1",
     "--seeds", "2", "--evaluations", "3", "--evaluation-episodes", "5", "--checkpoints", "15",
 ]  # fmt: skip
 CLOCK = ("wall_s",)

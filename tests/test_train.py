@@ -1,6 +1,7 @@
 """The loop: what a seed learns, what it may not, and how a run goes on."""
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import jax
 import jax.numpy as jnp
@@ -55,10 +56,17 @@ def test_seeds_learn_and_differ(agent):
 
 
 def test_seed_two_of_four_learns_as_it_would_alone():
-    among = run(config(seeds=4, seed=5))[0].mine
-    alone = run(config(seeds=1, seed=7))[0].mine
-    for one, many in zip(jax.tree.leaves(alone), jax.tree.leaves(among), strict=True):
-        np.testing.assert_allclose(one[0], many[2], rtol=2e-3, atol=1e-5)
+    """Up to rounding: matrix products of four seeds at once add up in another order, and Adam makes
+    the most of it. Seeds differ from each other a thousand times more."""
+    among = run(config(seeds=4, seed=5))[0].mine.learners
+    alone = run(config(seeds=1, seed=7))[0].mine.learners
+    for part in ("agent.actor.model.net", "method.encoder.model.phi", "normaliser"):
+        one, many = (attrgetter(part)(learners) for learners in (alone, among))
+        for mine, all_four in zip(jax.tree.leaves(one), jax.tree.leaves(many), strict=True):
+            apart = jnp.abs(all_four[2] - all_four[1]).max()
+            assert jnp.abs(all_four[2] - mine[0]).max() <= 1e-3 + 0.02 * apart, part
+    weight = among.agent.actor.model.net.layers[0].weight
+    assert jnp.abs(weight[2] - weight[1]).max() > 0.1
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from cim.evaluate import Episodes, evaluate, judge, visits, worlds_per_seed
 from cim.options import from_json, to_json
 from cim.runs import Board, Run
 from cim.train import (
-    Config, Learners, Mine, TrainState, advance, check, fresh, init, resolve, world_seeds,
+    VITALS, Config, Learners, Mine, TrainState, advance, check, fresh, init, resolve, world_seeds,
 )  # fmt: skip
 from cim.types import CimError, EnvSpec, UserError
 
@@ -197,21 +197,22 @@ class Session:
                     f"cim train --resume --out {self.run.folder}"
                 )
 
-    def _log(self, step: int, about: dict[str, float], metrics: dict[str, Any]) -> None:
+    def _log(self, step: int, about: dict[str, Any], metrics: dict[str, Any]) -> None:
         self.run.log({"step": step} | about | metrics)
         self.board.log(step, metrics)
         self.watcher.see(step, metrics)
 
     def _must_be_fine(self, metrics: dict[str, Any], step: int) -> None:
-        for name, values in metrics.items():
-            if name.startswith("sick/") and any(values):
+        for name in VITALS:
+            values = metrics[f"sick/{name}"]
+            if any(values):
                 seeds = [self.config.seed + i for i, value in enumerate(values) if value]
                 kept = self.run.checkpoints
                 last = (
                     f"the last good checkpoint is {kept[-1]}" if kept else "nothing was saved yet"
                 )
                 raise Diverged(
-                    f"{name.removeprefix('sick/')} is not finite at step {step} (seed "
+                    f"{name} is not finite at step {step} (seed "
                     f"{', '.join(map(str, seeds))}); {last}"
                 )
 

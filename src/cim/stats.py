@@ -13,7 +13,8 @@ def bootstrap(
     counts = np.stack([(chosen == i).sum(axis=1) for i in range(len(per_seed))], axis=1)
     means = np.tensordot(counts / len(per_seed), per_seed, axes=1)
     tail = (1 - level) / 2
-    return np.quantile(means, tail, axis=0), np.quantile(means, 1 - tail, axis=0)
+    low, high = (np.asarray(np.quantile(means, q, axis=0)) for q in (tail, 1 - tail))
+    return low, high
 
 
 def summary(per_seed: Float[np.ndarray, "S"]) -> dict[str, float | list[float] | None]:

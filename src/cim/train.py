@@ -28,6 +28,9 @@ from cim.parts.running import Running, whiten
 from cim.types import Area, Batch, EnvSpec, Key, Keys, Metrics, MetricsOfSeeds, UserError, option
 
 
+VITALS = ("observation", "task reward", "loss or bonus", "weights")  # causes first
+
+
 @dataclass(frozen=True)
 class Config:
     """All there is to say about a run. What is None is decided by the environment or the method;
@@ -260,12 +263,8 @@ def _learn(
     updates = jnp.arange(config.agent.updates(config.batch), dtype=jnp.int32)
     (agent, method), metrics = jax.lax.scan(once, (learners.agent, learners.method), updates)
     metrics = jax.tree.map(jnp.mean, metrics)
-    sick = {
-        "observation": _sick(rollout.next_obs),
-        "task reward": _sick(rollout.reward),
-        "loss or bonus": _sick(metrics),
-        "weights": _sick((agent, method)),
-    }
+    organs = (rollout.next_obs, rollout.reward, metrics, (agent, method))
+    sick = dict(zip(VITALS, map(_sick, organs), strict=True))
     if config.normalise:
         normaliser = normaliser.add(rollout.obs.reshape(-1, spec.obs_dim))
     metrics |= report | {"tau": tau} | {f"sick/{name}": value for name, value in sick.items()}

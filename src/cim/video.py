@@ -26,6 +26,7 @@ from cim.envs.catalog import entry_of
 from cim.envs.host import Bounds, import_envpool
 from cim.errors import CimError, UserError
 from cim.launch import load
+from cim.parts.skills import Skills
 from cim.runs import Run
 from cim.train import Config, Learners, world_seeds
 from cim.types import Batch
@@ -48,7 +49,9 @@ def film(
     run = Run(run_folder)
     config, learners = load(run_folder)
     out = out or run.figure(_name(skill, seed))
-    _check(config, skill, out, seed, size)
+    _check(config, out, seed, steps, size)
+    if skill is not None:
+        _check_skill(skill, config.method.skills)
     episode = play(config, learners, skill, seed, steps)
     world_seed = int(world_seeds(config, FILMED)[seed, 0])
     write(_shown(config, episode, world_seed, size), out)
@@ -60,24 +63,26 @@ def _name(skill: tuple[float, ...] | None, seed: int) -> str:
     return f"skill{numbers}{f'_seed{seed}' if seed else ''}.mp4"
 
 
-def _check(
-    config: Config, skill: tuple[float, ...] | None, out: Path, seed: int, size: tuple[int, int]
-) -> None:
-    skills = config.method.skills
+def _check(config: Config, out: Path, seed: int, steps: int | None, size: tuple[int, int]) -> None:
     if not 0 <= seed < config.seeds:
         raise UserError(f"seed = {seed}: this run has seeds 0 to {config.seeds - 1}, from 0")
-    if skill is not None and skills.dim == 0:
-        raise UserError(f"skill = {skill}: the policy of this run takes none")
-    if skill is not None and len(skill) != skills.dim:
-        raise UserError(f"skill has {len(skill)} numbers: this run's have {skills.dim}")
-    if skill is not None and not np.isfinite(skill).all():
-        raise UserError(f"skill = {skill}: numbers must be finite")
-    if skill is not None and skills.kind == "discrete" and sorted(skill)[-2:] != [0, 1]:
-        raise UserError(f"skill = {skill}: this run's are one-hot, one 1 and the rest 0")
+    if steps is not None and steps < 1:
+        raise UserError(f"steps = {steps}: at least 1")
     if out.suffix != ".mp4":
         raise UserError(f"out = {out}: the name must end in .mp4")
     if min(size) < 16 or size[0] % 2 or size[1] % 2:
         raise UserError(f"size = {size}: two even numbers of at least 16")
+
+
+def _check_skill(skill: tuple[float, ...], skills: Skills) -> None:
+    if skills.dim == 0:
+        raise UserError(f"skill = {skill}: the policy of this run takes none")
+    if len(skill) != skills.dim:
+        raise UserError(f"skill has {len(skill)} numbers: this run's have {skills.dim}")
+    if not np.isfinite(skill).all():
+        raise UserError(f"skill = {skill}: numbers must be finite")
+    if skills.kind == "discrete" and sorted(skill) != [0] * (skills.dim - 1) + [1]:
+        raise UserError(f"skill = {skill}: this run's are one-hot, one 1 and the rest 0")
 
 
 def play(
@@ -204,7 +209,8 @@ def write(frames: Frames, out: Path) -> None:
                     ffmpeg.stdin.write(frame[:height, :width].tobytes())
             _, complaint = ffmpeg.communicate()
         if ffmpeg.returncode:
-            raise CimError(f"ffmpeg cannot write {out}: {complaint.decode().strip()}")
+            reason = complaint.decode().strip().rpartition("\n")[2]
+            raise CimError(f"ffmpeg cannot write {out}: {reason}")
         os.replace(part, out)
     finally:
         part.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from cim.plots.style import (
     MOST_PANELS,
+    WIDTH,
     categorical,
     columns_of,
     cyclic,
@@ -25,6 +26,7 @@ from cim.runs import Run
 
 MOST_DRAWN = 200  # trajectories of a seed
 MOST_NAMED = 16  # skills in a legend
+WHEEL = 0.62  # inches across
 
 
 @printed
@@ -50,7 +52,7 @@ def picture(run: Run) -> Figure:
     plane(axes, x, y)
     seen = "" if shown == seeds else f" ({shown} of {seeds} seeds)"
     head(figure, run, int(arrays["step"]), _meaning(skills) + seen)
-    _legend(axes[columns_of(shown) - 1], height, skills)
+    _legend(axes, height, skills)
     return figure
 
 
@@ -97,9 +99,10 @@ def _meaning(skills: Float[np.ndarray, "S E z"]) -> str:
     return f"trajectories by the direction of the first 2 of {width} dimensions of z"
 
 
-def _legend(panel: Axes, height: float, skills: Float[np.ndarray, "*n z"]) -> None:
-    """To the right of a panel: which colour is which skill."""
-    width = skills.shape[-1]
+def _legend(axes: list[Axes], height: float, skills: Float[np.ndarray, "*n z"]) -> None:
+    """At the upper right: which colour is which skill."""
+    columns, width = columns_of(len(axes)), skills.shape[-1]
+    panel = axes[columns - 1]
     if width == 0:
         return
     if width == 1:
@@ -108,15 +111,15 @@ def _legend(panel: Axes, height: float, skills: Float[np.ndarray, "*n z"]) -> No
         some = np.unique(np.linspace(0, width - 1, min(width, MOST_NAMED)).astype(int))
         examples, names = np.eye(width)[some], [str(i) for i in some]
     else:
-        _wheel(panel, height)
+        size = WHEEL * max(columns, 2) / WIDTH
+        _wheel(panel.inset_axes((1.06, 0.92 - size / height, size, size / height)))
         return
     lines = [Line2D([], [], color=colour, lw=1.5) for colour in colours(examples)]
     place = {"loc": "upper left", "bbox_to_anchor": (1.03, 1.02), "borderaxespad": 0.0}
     panel.legend(lines, names, title="skill", handlelength=1.2, **place)
 
 
-def _wheel(panel: Axes, height: float) -> None:
-    axes = panel.inset_axes((1.06, 0.92 - 0.28 / height, 0.28, 0.28 / height))
+def _wheel(axes: Axes) -> None:
     y, x = np.mgrid[-1:1:301j, -1:1:301j]
     ring = np.hypot(x, y)
     rgba = np.dstack([cyclic(np.arctan2(y, x)), (ring > 0.55) & (ring < 1)])
