@@ -30,7 +30,7 @@ def room(path):
 
 
 def imports(path):
-    """(line, room) of every import of ours at the top of a file; those inside functions may wait."""
+    """The room of every import of ours at the top of a file; those inside functions may wait."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cim."):
             yield node.module.split(".")[1]

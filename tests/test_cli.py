@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_train_evaluate_and_figure(capsys, tmp_path):
     code, out, _ = said(capsys, "figure", folder)
     assert code == 0
     for path in out.split():
-        assert open(path, "rb").read(4) in (b"\x89PNG", b"%PDF")
+        assert Path(path).read_bytes()[:4] in (b"\x89PNG", b"%PDF")
 
 
 def test_methods_and_envs_speak_json(capsys):
@@ -104,9 +105,9 @@ def test_methods_and_envs_speak_json(capsys):
         (["train", "--method", "cmi"], "did you mean cim"),
         (["train", "--env", "Antt"], "did you mean Ant"),
         (["train", "--env", "gym:Nope-v0"], "cannot make 'Nope-v0'"),
-        (["train", "--method.alignmnt", "mse"], "did you mean --method.alignment"),
+        (["train", "--method.alignmnt", "mse"], "did you mean --method.alignment?"),
         (["train", "--method.alignment", "mze"], "one of cim, mse, vmf, lsd, cic, becl"),
-        (["train", "--method.clamp", "maybe"], "true or false"),
+        (["train", "--method.clamp", "maybe"], "one of true, false"),
         (["train", "--steps", "many"], "a whole number"),
         (["train", "--steps", "1.5"], "a whole number"),
         (["train", "--steps"], "needs a value"),

@@ -21,7 +21,8 @@ from cim.types import UserError
 
 WORDS = [
     "train", "--env", "PointWorld", "--steps", "3000", "--num-envs", "4", "--rollout", "25",
-    "--method.width", "8", "--method.minibatch", "16", "--method.passes", "1", "--agent.width", "8", "--agent.epochs", "1",
+    "--method.width", "8", "--method.minibatch", "16", "--method.passes", "1",
+    "--agent.width", "8", "--agent.epochs", "1",
     "--seeds", "2", "--evaluations", "3", "--evaluation-episodes", "5", "--checkpoints", "15",
 ]  # fmt: skip
 CLOCK = ("wall_s",)
@@ -171,31 +172,36 @@ def test_resuming_a_finished_run_changes_nothing(run):
 def test_a_corrupt_checkpoint_is_named_and_so_is_the_way_out(tmp_path, damage):
     run = launch(small(), tmp_path / "r")
     path = run.checkpoints[-1]
-    content = bytearray(path.read_bytes())
-    middle = len(content) // 2
+    whole = path.read_bytes()
+    begin, end = len(whole) // 2, len(whole) // 2 + 64
     broken = {
-        "cut": content[:middle],
-        "flipped": content[:middle] + bytes(b ^ 255 for b in content[middle : middle + 64]) + content[middle + 64 :],
+        "cut": whole[:begin],
+        "flipped": whole[:begin] + bytes(b ^ 255 for b in whole[begin:end]) + whole[end:],
         "empty": b"",
         "other": b"not a checkpoint",
-    }  # fmt: skip
-    path.write_bytes(bytes(broken[damage]))
+    }
+    path.write_bytes(broken[damage])
     with pytest.raises(CorruptCheckpoint, match=f"{path.name}.*delete it to go on from step_"):
         load(run.folder)
 
 
 def test_a_checkpoint_of_another_run_is_refused(run, tmp_path):
     other = launch(small(seeds=1), tmp_path / "other")
+    mine = load(run.folder)[1]
     with pytest.raises(CorruptCheckpoint, match="this run has"):
-        mine = load(run.folder)[1]
         other.load({"learners": mine})
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
     (tmp_path / "f").write_bytes(b"old")
-    with pytest.raises(RuntimeError), atomic(tmp_path / "f") as file:
-        file.write(b"half")
-        raise RuntimeError
+
+    def die_halfway():
+        with atomic(tmp_path / "f") as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        die_halfway()
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("f", b"old")]
 
 

@@ -9,10 +9,13 @@ if TYPE_CHECKING:
     from cim.agents.ppo import PPO as PPO
     from cim.envs.catalog import make_env as make_env
     from cim.evaluate import evaluate as evaluate
-    from cim.launch import launch as train
+    from cim.launch import launch
+    from cim.launch import load as load
     from cim.methods.cim import CIM as CIM
     from cim.runs import Run as Run
     from cim.train import Config as Config
+
+    train = launch
 
 __version__ = "0.1.0"
 
@@ -27,7 +30,18 @@ _HOMES = {
     "make_env": ("cim.envs.catalog", "make_env"),
     "train": ("cim.launch", "launch"),
 }
-__all__ = ["__version__", *_HOMES]
+__all__ = [  # noqa: F822  (loaded when asked for)
+    "CIM",
+    "Config",
+    "DDPG",
+    "PPO",
+    "Run",
+    "__version__",
+    "evaluate",
+    "load",
+    "make_env",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -49,10 +49,7 @@ def train(words: Sequence[str]) -> None:
     about.add_argument("--json", action="store_true", help="print the last evaluation as JSON")
     parts, rest = about.parse_known_args(words)
     stated = _stated(rest)
-    if parts.resume and parts.out:
-        base = _stored(parts.out)
-    else:
-        base = Config()
+    base = _stored(parts.out) if parts.resume and parts.out else Config()
     config = configure(stated, parts.preset, base) if "help" not in stated else None
     if config is None:
         chosen = configure({k: v for k, v in stated.items() if k in PARTS}, parts.preset)

@@ -1,4 +1,7 @@
-"""Env x Agent -> Batch: T steps of S seeds x N worlds. The only file that tells host from device."""
+"""Env x Agent -> Batch: T steps of S seeds x N worlds.
+
+The only file that tells host from device.
+"""
 
 from dataclasses import dataclass
 from functools import partial

@@ -22,7 +22,17 @@ from cim.evaluate import Episodes, evaluate, judge, visits, worlds_per_seed
 from cim.options import from_json, to_json
 from cim.runs import Board, Run
 from cim.train import (
-    VITALS, Config, Learners, Mine, TrainState, advance, check, fresh, init, resolve, world_seeds,
+    VITALS,
+    Config,
+    Learners,
+    Mine,
+    TrainState,
+    advance,
+    check,
+    fresh,
+    init,
+    resolve,
+    world_seeds,
 )  # fmt: skip
 from cim.types import CimError, EnvSpec, UserError
 

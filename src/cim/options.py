@@ -1,4 +1,4 @@
-"""Words -> a Config, and back: the command line's flags and config.json are its dataclasses' fields.
+"""Words -> a Config, and back: flags and config.json are the fields of its dataclasses.
 
 A flag is a field's path (`--steps`, `--method.alignment`); a part is chosen by its name (`--method
 cim`). In JSON a part carries that name beside its fields.
@@ -70,7 +70,9 @@ def configure(
         if path in PARTS:
             continue
         if path not in known:
-            raise unknown("option", f"--{path}", [f"--{p}" for p in known])
+            near = get_close_matches(path, known, n=1, cutoff=0.5)
+            hint = f"did you mean --{near[0]}? " if near else ""
+            raise UserError(f"option --{path} is unknown; {hint}cim train --help lists them")
         config = _put(config, path, read(f"--{path}", known[path][1], word))
     return config
 
@@ -88,9 +90,7 @@ def read(flag: str, kind: Any, word: str) -> Any:
         [some] = [k for k in inner if k is not type(None)]
         return None if word.lower() == "none" else read(flag, some, word)
     if origin is Literal:
-        if word not in inner:
-            raise UserError(f"{flag} = {word!r}: one of {', '.join(map(str, inner))}")
-        return word
+        return _one_of(flag, word, inner)
     if origin is tuple:
         items = [w for w in word.split(",") if w]
         if inner[-1] is not Ellipsis and len(items) != len(inner):
@@ -100,11 +100,17 @@ def read(flag: str, kind: Any, word: str) -> Any:
         x0, x1, y0, y1, *cells = read(flag, tuple[(float,) * 6], word)
         return Area((x0, x1), (y0, y1), (int(cells[0]), int(cells[1])))
     if kind is bool:
-        if word.lower() not in ("true", "false"):
-            raise UserError(f"{flag} = {word!r}: true or false")
-        return word.lower() == "true"
-    if kind is str:
-        return word
+        return _one_of(flag, word.lower(), ("true", "false")) == "true"
+    return word if kind is str else _number(flag, kind, word)
+
+
+def _one_of(flag: str, word: str, known: tuple[str, ...]) -> str:
+    if word not in known:
+        raise UserError(f"{flag} = {word!r}: one of {', '.join(known)}")
+    return word
+
+
+def _number(flag: str, kind: type, word: str) -> int | float:
     try:
         number = float(word)
         if kind is int and number != int(number):

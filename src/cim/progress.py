@@ -3,6 +3,7 @@
 import sys
 import time
 from collections import deque
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -32,7 +33,7 @@ class Terminal(Watcher):
         self._seen: deque[tuple[float, int]] = deque([(time.perf_counter(), step)], maxlen=20)
         self._total = config.iterations * config.batch
         name = f"{config.env} x {config.seeds}" if config.seeds > 1 else config.env
-        about = {"steps": short(step), "rate": "compiling", "found": ""}
+        about: dict[str, Any] = {"steps": short(step), "rate": "compiling", "found": ""}
         self._bar.start()
         self._task = self._bar.add_task(name, total=self._total, completed=step, **about)
 

@@ -64,7 +64,7 @@ class Run:
         if (folder / "config.json").exists():
             if not overwrite:
                 raise UserError(
-                    f"{folder} already holds a run: go on with --resume, or replace it with --overwrite"
+                    f"{folder} holds a run already: go on with --resume, replace it with --overwrite"
                 )
             for name in ("metrics.jsonl", "config.json"):
                 (folder / name).unlink(missing_ok=True)
@@ -110,7 +110,8 @@ class Run:
 
     def save(self, step: int, state: Any, keep: int) -> None:
         with atomic(self.folder / "checkpoints" / f"step_{step:012d}.npz") as file:
-            np.savez(file, **{"format": np.array(FORMAT), **flatten(state)})
+            arrays: dict[str, Any] = {"format": np.array(FORMAT), **flatten(state)}
+            np.savez(file, **arrays)
         for old in self.checkpoints[:-keep]:
             old.unlink()
 
@@ -138,7 +139,7 @@ class Run:
         path = self.folder / "results" / f"{name}.json"
         return json.loads(path.read_text()) if path.exists() else None
 
-    def write_arrays(self, name: str, arrays: dict[str, np.ndarray]) -> None:
+    def write_arrays(self, name: str, arrays: dict[str, Any]) -> None:
         with atomic(self.folder / "results" / f"{name}.npz") as file:
             np.savez_compressed(file, **arrays)
 

@@ -1,4 +1,7 @@
-"""Numbers of several seeds -> mean, spread and how sure we are. Seeds are the unit of replication."""
+"""Numbers of several seeds -> mean, spread, and how sure we are.
+
+Seeds are the unit of replication.
+"""
 
 import numpy as np
 from jaxtyping import Float

@@ -27,7 +27,6 @@ from cim.methods.cim import CIM
 from cim.parts.running import Running, whiten
 from cim.types import Area, Batch, EnvSpec, Key, Keys, Metrics, MetricsOfSeeds, UserError, option
 
-
 VITALS = ("observation", "task reward", "loss or bonus", "weights")  # causes first
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import imageio_ffmpeg
 import jax
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Float, UInt8
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -108,7 +108,9 @@ def play(
 def _shown(config: Config, episode: Batch, seed: int, size: tuple[int, int]) -> Frames:
     entry = entry_of(config.env)
     if entry is not None and not entry.task:
-        yield from _on_paper(episode, entry.position, size)
+        dims = np.array(entry.position)
+        path = np.concatenate([episode.obs[:1, dims], episode.next_obs[:, dims]])
+        yield from _on_paper(path, size)
         return
     world = _in_gymnasium if entry is None else _in_envpool
     try:
@@ -172,10 +174,8 @@ def _in_gymnasium(config: Config, actions: np.ndarray, seed: int, size: tuple[in
         raise CimError(f"cannot render {config.env}: {error}") from error
 
 
-def _on_paper(episode: Batch, position: tuple[int, int], size: tuple[int, int]) -> Frames:
+def _on_paper(path: Float[np.ndarray, "T 2"], size: tuple[int, int]) -> Frames:
     """The point and where it has been."""
-    dims = np.array(position)
-    path = np.concatenate([episode.obs[:1, dims], episode.next_obs[:, dims]])
     middle = (path.min(axis=0) + path.max(axis=0)) / 2
     half = 0.6 * max(np.ptp(path, axis=0).max(), 0.1)
     figure = Figure(figsize=(size[0] / 100, size[1] / 100), dpi=100, layout="constrained")
@@ -184,6 +184,8 @@ def _on_paper(episode: Batch, position: tuple[int, int], size: tuple[int, int]) 
     axes.set(xlim=middle[0] + half * np.array([-1, 1]), ylim=middle[1] + half * np.array([-1, 1]))
     [trail] = axes.plot([], [], lw=1.5)
     [point] = axes.plot([], [], "o", color="black")
+    canvas.draw()
+    figure.set_layout_engine("none")  # the axes stay where they are
     for t in range(len(path)):
         trail.set_data(*path[: t + 1].T)
         point.set_data(*path[t : t + 1].T)

@@ -72,10 +72,14 @@ def test_phi_sees_only_the_prior_dimensions():
 
 @pytest.mark.parametrize(
     ("changes", "word"),
-    [({"k": 5}, "k must be below 5"), ({"minibatch": 16}, "more than the 15"), ({"prior": (2,)}, "0 to 1"),
-     ({"skill_dim": 0}, "too small"), ({"skill_kind": "discrete", "skill_dim": 1}, "too small"),
-     ({"global_weight": 0.0, "k": 5, "neighbours": "segment"}, "below 5")],
-)  # fmt: skip
+    [
+        ({"k": 5}, "k must be below 5"),
+        ({"minibatch": 16}, "more than the 15"),
+        ({"prior": (2,)}, "0 to 1"),
+        ({"skill_dim": 0}, "too small"),
+        ({"skill_kind": "discrete", "skill_dim": 1}, "too small"),
+    ],
+)
 def test_sizes_that_cannot_work_are_refused(changes, word):
     with pytest.raises(UserError, match=word):
         small("cim", **({"k": 2} | changes)).check(SPEC, T * N, T)

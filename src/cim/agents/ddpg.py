@@ -1,7 +1,7 @@
 """Deep deterministic policy gradient with n-step targets and two critics, as in DrQ-v2 and URLB
 (Yarats et al., 2021, https://arxiv.org/abs/2107.09645; Laskin et al., 2021, 2110.15191).
 
-y = sum_{i<n} gamma^i r_i + gamma^n min_j Q'_j(s_n, a_n),   a_n = pi(s_n) + noise, cut at `noise_cut`
+y = sum_{i<n} gamma^i r_i + gamma^n min_j Q'_j(s_n, a_n),   a_n = pi(s_n) + noise, itself cut
 min_Q sum_j E[(Q_j - y)^2],    max_pi E[min_j Q_j(s, pi(s))]
 
 Windows end where an episode does: with the task, no value follows; at a time limit, that of the
@@ -116,7 +116,8 @@ class DDPG(Agent[DDPGState]):
         y = gain + left * _lesser_q(state.target, x_n, a_n)
 
         def critic_loss(critic: Trunk) -> Float[Array, ""]:
-            return sum(jnp.mean((q[:, 0] - y) ** 2) for q in critic(seen(x, action)))
+            one, two = critic(seen(x, action))
+            return jnp.mean((one[:, 0] - y) ** 2 + (two[:, 0] - y) ** 2)
 
         critic, q_loss = descend(optimizer, state.critic, critic_loss)
 

@@ -18,8 +18,8 @@ class Env(Protocol):
     def spec(self) -> EnvSpec: ...
 
     def reset(self, seeds: Int[np.ndarray, "N"]) -> tuple[Any, Timestep]:
-        """New episodes everywhere, one seed a world. An engine that cannot be seeded again (EnvPool)
-        goes on with its own random numbers when it is given the same seeds a second time."""
+        """New episodes everywhere, one seed a world. EnvPool cannot be seeded twice: given the same
+        seeds again, it goes on with its own random numbers."""
         ...
 
     def step(

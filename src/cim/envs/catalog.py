@@ -55,7 +55,7 @@ def entry_of(name: str) -> Entry | None:
         hint = f"did you mean {near[0]}? " if near else ""
         known = ", ".join(CATALOG)
         raise UserError(
-            f"environment {name!r} is unknown; {hint}known: {known}; or gym:ID for any of Gymnasium's"
+            f"environment {name!r} is unknown; {hint}known: {known}; or gym:ID, any of Gymnasium's"
         )
     return CATALOG[name]
 
@@ -67,7 +67,7 @@ def make_env(
     position: tuple[int, int] | None = None,
     area: Area | None = None,
 ) -> Env:
-    """N worlds of it. `position` and `area` tell the metrics where x and y are and where to count."""
+    """N worlds of it. `position` and `area` tell the metrics where x and y are, where to count."""
     entry = entry_of(name)
     if entry is None:
         from cim.envs.host import GymnasiumWorlds

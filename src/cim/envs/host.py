@@ -98,7 +98,7 @@ class GymnasiumWorlds:
         limit = {"max_episode_steps": time_limit} if time_limit else {}
         same_step = gymnasium.vector.AutoresetMode.SAME_STEP
         try:
-            self._worlds = gymnasium.make_vec(
+            self._worlds: Any = gymnasium.make_vec(
                 task,
                 num_envs=num_envs,
                 vectorization_mode="sync",
@@ -115,7 +115,7 @@ class GymnasiumWorlds:
         if horizon is None:
             raise UserError(f"{task} has no time limit of its own: give one with --time-limit")
         self._bounds = Bounds(self._worlds.single_action_space)
-        [obs_dim] = self._worlds.single_observation_space.shape
+        obs_dim = int(np.prod(self._worlds.single_observation_space.shape or ()))
         self.spec = EnvSpec(obs_dim, self._bounds.width, num_envs, horizon, self._bounds.discrete)
 
     def reset(self, seeds: Int[np.ndarray, "N"]) -> tuple[None, Timestep]:

@@ -1,4 +1,4 @@
-"""Which steps of a batch belong to one trajectory segment: an episode cut at the batch's borders."""
+"""Which steps of a batch belong to one trajectory segment: an episode, cut where the batch is."""
 
 import jax
 import jax.numpy as jnp

@@ -130,7 +130,7 @@ def head(figure: Figure, run: Run, steps: int, text: str) -> None:
     figure.suptitle(f"{name}{gap}{text}")
 
 
-def millions(steps: float, position: object = None) -> str:
+def millions(steps: float | int, position: object = None) -> str:
     """1500000 -> 1.5M."""
     for unit, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(steps) >= unit:
