@@ -367,7 +367,6 @@ def test_a_point_is_shown_where_it_is_with_its_trail_behind():
     assert changed[1].mean(axis=0)[0] < changed[0].mean(axis=0)[0]  # rows count from the top
 
 
-@pytest.mark.slow
 def test_a_film_of_a_robot(tmp_path):
     config = resolve(Config(env="PointMaze"))
     actions = np.tile(np.float32([[1, 0]]), (40, 1))

@@ -111,8 +111,8 @@ def diversity(episodes: Episodes) -> dict[str, Any] | None:
 
     recognised  5 nearest of the known trajectories (positions at four quarters of the episode,
                 relative to the start) vote on z: share of right votes for one-hot z, else R^2
-    direction   mean cosine between the way an episode went and the way a linear map of z, fitted on
-                the known ones, says it goes: 1 is perfect, 0 is chance
+    direction   mean cosine between the way an episode went, apart from the way all go, and the way
+                a linear map of z, fitted on the known ones, says it goes: 1 is perfect, 0 is chance
     """
     if episodes.paths is None or episodes.skills.shape[-1] == 0 or episodes.skills.shape[1] < 20:
         return None
@@ -135,10 +135,11 @@ def _tell(
         told = float((votes.argmax(axis=1) == asked.argmax(axis=1)).mean())
     else:
         spread = ((asked - asked.mean(axis=0)) ** 2).sum()
-        told = float(1 - ((asked - votes) ** 2).sum() / spread)
-    way = _unit(features[:, -2:])
+        told = float(1 - ((asked - votes) ** 2).sum() / max(spread, 1e-9))
+    way, z = _unit(features[:, -2:]), z - z[::2].mean(axis=0)
+    way = _unit(way - way[::2].mean(axis=0))  # apart from the way that all skills share
     linear, *_ = np.linalg.lstsq(z[::2], way[::2], rcond=None)
-    return told, float((_unit(asked @ linear) * way[1::2]).sum(axis=-1).mean())
+    return told, float((_unit(z[1::2] @ linear) * way[1::2]).sum(axis=-1).mean())
 
 
 def _one_hot(z: Float[np.ndarray, "E z"]) -> bool:

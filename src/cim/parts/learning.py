@@ -60,7 +60,7 @@ def passes(
     """Passes over shuffled `rows`: `step(carry, part)` for each minibatch of them.
 
     The last minibatch of a pass takes what is left over: fewer rows than the others, or, where
-    `merge_last`, up to twice as many (the splitting of Tianshou, and so of the authors' code).
+    `merge_last`, up to twice as many (the splitting of the authors' code).
     """
     count = jax.tree.leaves(rows)[0].shape[0]
     full = count // schedule.minibatch

@@ -29,8 +29,9 @@ class Particles:
     log: bool = True
 
     def __post_init__(self):
-        if self.k < 1:
-            raise UserError(f"k = {self.k} neighbours: at least 1 is needed")
+        least = 1 + self.include_self
+        if self.k < least:
+            raise UserError(f"k = {self.k} neighbours: at least {least}")
 
 
 def particle_bonus(
@@ -46,6 +47,7 @@ def particle_bonus(
     Neighbours are the other points of its group, where groups are given (in one dimension only),
     else all other points, or `references` where those are given.
     """
+    assert group is None or points.shape[1] == 1, "groups are for points on a line"
     others = kind.k - kind.include_self
     if group is not None or (references is None and points.shape[1] == 1):
         group = jnp.zeros(points.shape[0], jnp.int32) if group is None else group
@@ -68,8 +70,9 @@ def reward(
     if kind.aggregate == "kth":
         d, found = d.max(axis=1, keepdims=True), found.any(axis=1, keepdims=True)
     if kind.normaliser != "none":
-        stats = stats.add(d.reshape(-1))
-        d = d / {"mean": stats.mean, "variance": stats.var, "std": stats.var**0.5}[kind.normaliser]
+        stats = stats.add(d.reshape(-1), found.reshape(-1))
+        n = {"mean": stats.mean, "variance": stats.var, "std": stats.var**0.5}[kind.normaliser]
+        d = d / jnp.where(n > 0, n, 1)
     d = jnp.where(found, jnp.maximum(d - kind.clip, 0), 0)
     mean = d.sum(axis=1) / jnp.maximum(found.sum(axis=1).astype(d.dtype), 1)
     return (jnp.log1p(mean) if kind.log else mean), stats
@@ -85,7 +88,8 @@ def in_space(
     """Distances to the k nearest references, nearest first. `skip_self`: point i is reference i.
 
     Candidates are found by |r|^2 - 2 p.r on centred data, their distances then measured directly:
-    no cancellation in what is returned. About `block` numbers exist at a time, never n m.
+    no cancellation in what is returned (clouds 100 of their sizes apart: 0.2 % at most, by picking a
+    neighbour that is not quite the nearest). About `block` numbers exist at a time, never n m.
     """
     n, m = points.shape[0], references.shape[0]
     size = max(1, min(n, block // m))
@@ -96,7 +100,7 @@ def in_space(
 
     def some(rows: Int[Array, "b"]) -> Float[Array, "b k"]:
         p = points[rows] - centre
-        near = squares[None, :] - 2 * (p @ references.T)
+        near = squares[None, :] - 2 * jnp.matmul(p, references.T, precision="highest")
         if skip_self:
             near = near.at[jnp.arange(size), rows].set(jnp.inf)
         _, chosen = jax.lax.top_k(-near, found)

@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 
 class Running(eqx.Module):
@@ -16,12 +16,16 @@ class Running(eqx.Module):
         self.mean, self.var = jnp.zeros(shape), jnp.ones(shape)
         self.count = jnp.zeros(())
 
-    def add(self, rows: Float[Array, "n *d"]) -> "Running":
-        """Chan's parallel update: exact, whatever the order of the batches."""
-        n = jnp.asarray(rows.shape[0], jnp.float32)
-        mean, var = rows.mean(axis=0), rows.var(axis=0)
+    def add(self, rows: Float[Array, "n *d"], counted: Bool[Array, "n"] | None = None) -> "Running":
+        """Chan's parallel update: exact, whatever the order of the batches. Rows that are not
+        `counted` are left out."""
+        counts = jnp.ones(rows.shape[0]) if counted is None else counted.astype(rows.dtype)
+        n = counts.sum()
+        weights = (counts / jnp.maximum(n, 1)).reshape(-1, *[1] * (rows.ndim - 1))
+        mean = (weights * rows).sum(axis=0)
+        var = (weights * (rows - mean[None]) ** 2).sum(axis=0)
         total = self.count + n
-        gap, share = mean - self.mean, n / total
+        gap, share = mean - self.mean, n / jnp.maximum(total, 1)
         spread = self.var * (1 - share) + var * share + gap**2 * share * (1 - share)
         merged = (self.mean + gap * share, spread, total)
         return eqx.tree_at(lambda r: (r.mean, r.var, r.count), self, merged)
