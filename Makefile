@@ -1,7 +1,7 @@
 # What a user and a contributor type. Needs Python >= 3.11 and make; everything else goes into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-DEMO_STEPS ?= 240000
+DEMO_STEPS ?= 288000
 DEMO_SEEDS ?= 3
 
 .PHONY: demo test check slow mutants docs clean
@@ -22,7 +22,7 @@ DEMO_SEEDS ?= 3
 	@touch $@
 
 demo: .venv/user  ## train skills in a maze, evaluate and draw them: under 5 minutes on two cores
-	$(BIN)/cim train --method cim --env PointMaze --seeds $(DEMO_SEEDS) --steps $(DEMO_STEPS) --out runs/demo --overwrite
+	$(BIN)/cim train --method cim --env PointMaze --time-limit 50 --method.prior 0,1 --seeds $(DEMO_SEEDS) --steps $(DEMO_STEPS) --out runs/demo --overwrite
 	@echo
 	$(BIN)/cim evaluate runs/demo --episodes 200
 	@echo

@@ -16,8 +16,9 @@ from jaxtyping import Array, Bool, Float, Int
 from cim.agents.base import Agent, seen
 from cim.envs.base import Env
 from cim.parts.running import Running, whiten
+from cim.parts.seeds import each_seed
 from cim.parts.skills import Skills
-from cim.types import Batch, Choice, HostOrDevice, Keys
+from cim.types import Batch, Choice, HostOrDevice, Keys, Timestep
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def _scan(env, behaviour, player, cursor, keys, length):
         marks, choice = _decide(behaviour, player, cursor.obs, cursor.marks, keys, t)
         state, now = env.step(cursor.env, choice.action.reshape(env.spec.num_envs, -1))
         now = jax.tree.map(lambda a: a.reshape(*worlds, *a.shape[1:]), now)
-        note = _note(cursor.obs, choice, marks, now)
+        note = Batch(**_fields(cursor.obs, choice, marks, now))
         marks = Marks(now.terminated | now.truncated, marks.elapsed, marks.skill)
         return Cursor(state, now.obs, marks), note
 
@@ -88,31 +89,27 @@ def _scan(env, behaviour, player, cursor, keys, length):
 
 
 def _loop(env, behaviour, player, cursor, keys, length):
-    worlds, state, obs, marks, notes = cursor.marks.ended.shape, cursor.env, *_hand(cursor), None
+    worlds, state = cursor.marks.ended.shape, cursor.env
+    obs, marks, notes = cursor.obs, cursor.marks, None
     for t in range(length):
         marks, choice = _act(behaviour, player, obs, marks, keys, np.int32(t))
         action = np.asarray(choice.action)
         state, now = env.step(state, action.reshape(env.spec.num_envs, -1))
         now = jax.tree.map(lambda a: a.reshape(*worlds, *a.shape[1:]), now)
-        note = _note(obs, choice, marks, now)
+        note = _fields(obs, choice, marks, now)
         if notes is None:
-            notes = jax.tree.map(lambda a: _room(a, length), note)
-        jax.tree.map(partial(_write, t), notes, note)
+            notes = {name: _room(array, length) for name, array in note.items()}
+        for name, array in note.items():
+            notes[name][:, t] = np.asarray(array)
         obs, marks = now.obs, Marks(now.terminated | now.truncated, marks.elapsed, marks.skill)
-    return Cursor(state, obs, marks), jax.tree.map(jnp.asarray, notes)
-
-
-def _hand(cursor: Cursor) -> tuple[HostOrDevice, Marks]:
-    return cursor.obs, cursor.marks
+    assert notes is not None
+    batch = Batch(**{name: jnp.asarray(room) for name, room in notes.items()})
+    return Cursor(state, obs, marks), batch
 
 
 def _room(example: HostOrDevice, length: int) -> np.ndarray:
     seeds, *rest = example.shape
     return np.empty((seeds, length, *rest), example.dtype)
-
-
-def _write(t: int, room: np.ndarray, now: HostOrDevice) -> None:
-    room[:, t] = np.asarray(now)
 
 
 def _decide(
@@ -141,22 +138,25 @@ def _decide(
             choice = behaviour.agent.act(player.agent, x, k_act)
         return Marks(marks.ended, elapsed, skill), choice
 
-    return jax.vmap(one)(player, obs, marks, keys)
+    return each_seed(one)(player, obs, marks, keys)
 
 
 _act = jax.jit(_decide, static_argnums=0)
 
 
-def _note(obs, choice, marks, now) -> Batch:
-    return Batch(
-        obs=obs,
-        action=choice.action,
-        log_prob=choice.log_prob,
-        policy=choice.policy,
-        next_obs=now.reached,
-        reward=now.reward,
-        terminated=now.terminated,
-        truncated=now.truncated,
-        elapsed=marks.elapsed,
-        skill=marks.skill,
-    )
+def _fields(
+    obs: Float[HostOrDevice, "S N obs"], choice: Choice, marks: Marks, now: Timestep
+) -> dict[str, Any]:
+    """What a Batch holds of one step."""
+    return {
+        "obs": obs,
+        "action": choice.action,
+        "log_prob": choice.log_prob,
+        "policy": choice.policy,
+        "next_obs": now.reached,
+        "reward": now.reward,
+        "terminated": now.terminated,
+        "truncated": now.truncated,
+        "elapsed": marks.elapsed,
+        "skill": marks.skill,
+    }

@@ -64,7 +64,7 @@ class Run:
         if (folder / "config.json").exists():
             if not overwrite:
                 raise UserError(
-                    f"{folder} already holds a run: continue with --resume, replace with --overwrite"
+                    f"{folder} holds a run: go on with --resume or replace it with --overwrite"
                 )
             for name in ("metrics.jsonl", "config.json"):
                 (folder / name).unlink(missing_ok=True)

@@ -25,6 +25,7 @@ from cim.envs.catalog import entry_of, make_env
 from cim.methods.base import IntrinsicMethod
 from cim.methods.cim import CIM
 from cim.parts.running import Running, whiten
+from cim.parts.seeds import each_seed
 from cim.types import Area, Batch, EnvSpec, Key, Keys, Metrics, MetricsOfSeeds, UserError, option
 
 VITALS = ("observation", "task reward", "loss or bonus", "weights")  # causes first
@@ -224,7 +225,7 @@ def learn(
     keys: Keys,
 ) -> tuple[Mine, MetricsOfSeeds]:
     """Every seed by itself."""
-    return jax.vmap(partial(_learn, config, spec, progress))(mine, rollout, keys)
+    return each_seed(partial(_learn, config, spec, progress))(mine, rollout, keys)
 
 
 def _learn(

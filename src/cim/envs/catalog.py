@@ -30,16 +30,17 @@ class Entry:
 
 
 WITH_XY = {"exclude_current_positions_from_observation": False}
+BODY = WITH_XY | {"post_constraint": True}  # sees contact forces, as in Gymnasium
 ANT = WITH_XY | {"use_contact_force": False, "healthy_z_min": 0.25, "healthy_z_max": 1.0}
 SEEN = ("observation",)
 
 CATALOG = {
     "Ant": Entry("Ant-v4", 29, 8, 200, (0, 1), SQUARE, ANT),
-    "Humanoid": Entry("Humanoid-v4", 378, 17, 1000, (0, 1), FIELD, WITH_XY),
+    "Humanoid": Entry("Humanoid-v4", 378, 17, 1000, (0, 1), FIELD, BODY),
     "HalfCheetah": Entry("HalfCheetah-v4", 18, 6, 1000, (0, 1), TRACK, WITH_XY),
-    "HumanoidStandup": Entry("HumanoidStandup-v4", 378, 17, 1000, (0, 1), FIELD, WITH_XY),
-    "FetchPush": Entry("FetchPush-v4", 25, 4, 50, (3, 4), TABLE, parts=SEEN),
-    "FetchSlide": Entry("FetchSlide-v4", 25, 4, 50, (3, 4), TABLE, parts=SEEN),
+    "HumanoidStandup": Entry("HumanoidStandup-v4", 378, 17, 1000, (0, 1), FIELD, BODY),
+    "FetchPush": Entry("FetchPush-v4", 25, 4, 50, (3, 4), TABLE, {"initial_slide0": 0.405}, SEEN),
+    "FetchSlide": Entry("FetchSlide-v4", 25, 4, 50, (3, 4), TABLE, {"initial_slide0": 0.05}, SEEN),
     "PointMaze": Entry("PointMaze_UMaze-v3", 4, 2, 300, (0, 1), MAZE, parts=SEEN, num_envs=16,
                        rollout=300),
     "PointWorld": Entry("", 2, 2, 50, (0, 1), PLANE, num_envs=16, rollout=100),
@@ -73,15 +74,28 @@ def make_env(
         from cim.envs.host import GymnasiumWorlds
 
         worlds = GymnasiumWorlds(name.removeprefix("gym:"), num_envs, time_limit)
-        if position and max(position) >= worlds.spec.obs_dim:
-            raise UserError(f"position {position}: dimensions are 0 to {worlds.spec.obs_dim - 1}")
         worlds.spec = replace(worlds.spec, position=position, area=area)
-        return worlds
+    else:
+        worlds = _of_catalog(entry, num_envs, time_limit, position, area)
+    where = worlds.spec.position
+    if where and not all(0 <= i < worlds.spec.obs_dim for i in where):
+        raise UserError(f"position = {where}: dimensions are 0 to {worlds.spec.obs_dim - 1}")
+    return worlds
+
+
+def _of_catalog(
+    entry: Entry,
+    num_envs: int,
+    time_limit: int | None,
+    position: tuple[int, int] | None,
+    area: Area | None,
+) -> Env:
     horizon = time_limit or entry.horizon
+    position, area = position or entry.position, area or entry.area
     if not entry.task:
         from cim.envs.toy import PointWorld
 
-        return PointWorld(num_envs, horizon)
+        return PointWorld(num_envs, horizon, position, area)
     from cim.envs.host import EnvPoolWorlds
 
     spec = EnvSpec(
@@ -89,8 +103,8 @@ def make_env(
         action_dim=entry.action_dim,
         num_envs=num_envs,
         horizon=horizon,
-        position=position or entry.position,
-        area=area or entry.area,
+        position=position,
+        area=area,
     )
     return EnvPoolWorlds(entry.task, entry.options, entry.parts, spec)
 

@@ -1,5 +1,6 @@
 """Action -> Timestep on the CPU: EnvPool's threads, or Gymnasium's vector environments."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ def import_envpool() -> Any:
             ) from error
         raise
     return envpool
+
+
+def cores() -> int:
+    """The ones this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
 
 
 class Bounds:
@@ -56,7 +63,8 @@ class EnvPoolWorlds:
             task,
             env_type="gymnasium",
             num_envs=spec.num_envs,
-            max_episode_steps=spec.horizon,
+            num_threads=cores() + 1,  # woken late on a busy core, one is covered for by the others
+            max_episode_steps=spec.horizon + 1,  # a fall at our limit is still a fall
             **options,
             **more,
         )
@@ -64,7 +72,7 @@ class EnvPoolWorlds:
 
     def reset(self, seeds: Int[np.ndarray, "N"]) -> tuple[None, Timestep]:
         if self._seeds is None or not np.array_equal(seeds, self._seeds):
-            self._seeds, self._pool = seeds, self._make(env_seed=[int(s) for s in seeds])
+            self._seeds, self._pool = seeds.copy(), self._make(env_seed=[int(s) for s in seeds])
             self._bounds = Bounds(self._pool.action_space)
         obs = self._observe(self._pool.reset()[0])
         return None, first(obs)
@@ -72,14 +80,14 @@ class EnvPoolWorlds:
     def step(
         self, state: None, action: Float[Array | np.ndarray, "N act"]
     ) -> tuple[None, Timestep]:
-        seen, reward, terminated, truncated, _ = self._pool.step(self._bounds(action))
+        seen, reward, terminated, _, info = self._pool.step(self._bounds(action))
         reached = obs = self._observe(seen)
+        truncated = (info["elapsed_step"] >= self.spec.horizon) & ~terminated
         ended = terminated | truncated
         if ended.any():  # EnvPool would spend the next action on the reset: reset now
             over = np.flatnonzero(ended).astype(np.int32)
             obs = reached.copy()
             obs[over] = self._observe(self._pool.reset(over)[0])
-        truncated = truncated & ~terminated
         return None, Timestep(obs, reached, reward.astype(np.float32), terminated, truncated)
 
     def _observe(self, seen: Any) -> Float[np.ndarray, "N obs"]:

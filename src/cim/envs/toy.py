@@ -24,6 +24,8 @@ class PointWorld:
 
     num_envs: int
     horizon: int = 50
+    position: tuple[int, int] = (0, 1)
+    area: Area = Area((-5.0, 5.0), (-5.0, 5.0), (20, 20))
     speed: float = 0.1
 
     @property
@@ -34,8 +36,8 @@ class PointWorld:
             num_envs=self.num_envs,
             horizon=self.horizon,
             on_device=True,
-            position=(0, 1),
-            area=Area((-5.0, 5.0), (-5.0, 5.0), (20, 20)),
+            position=self.position,
+            area=self.area,
         )
 
     def reset(self, seeds: Int[np.ndarray, "N"]) -> tuple[PointState, Timestep]:

@@ -88,8 +88,8 @@ def in_space(
     """Distances to the k nearest references, nearest first. `skip_self`: point i is reference i.
 
     Candidates are found by |r|^2 - 2 p.r on centred data, their distances then measured directly:
-    no cancellation in what is returned (clouds 100 of their sizes apart: 0.2 % at most, by picking a
-    neighbour that is not quite the nearest). About `block` numbers exist at a time, never n m.
+    no cancellation in what is returned (between clouds 100 of their sizes apart a neighbour that is
+    not quite the nearest may be picked: 0.2 % at most). About `block` numbers exist at a time.
     """
     n, m = points.shape[0], references.shape[0]
     size = max(1, min(n, block // m))
