@@ -1,8 +1,10 @@
+import os
 from pathlib import Path
 
 import jax
 
-CACHE = Path(__file__).resolve().parents[1] / ".cache" / "jax"
+HERE = Path(__file__).resolve().parents[1]
+CACHE = Path(os.environ.get("CIM_TEST_CACHE", HERE / ".cache" / "jax"))
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
