@@ -20,13 +20,29 @@ class Linear(eqx.Module):
 
     def __init__(self, sizes: tuple[int, int], gain: float, key: Key):
         self.widens = sizes[0] <= sizes[1]
-        weight = jax.nn.initializers.orthogonal(gain)(key, sizes)
-        self.weight = weight if self.widens else weight.T
+        self.weight = gain * orthonormal(min(sizes), max(sizes), key)
         self.bias = jnp.zeros(sizes[1])
 
     def __call__(self, x: Float[Array, "*n i"]) -> Float[Array, "*n o"]:
         y = x @ (self.weight if self.widens else self.weight.T)
         return y + jnp.broadcast_to(self.bias, y.shape)
+
+
+def orthonormal(rows: int, length: int, key: Key) -> Float[Array, "rows length"]:
+    """Random rows at right angles, of length one: Gram and Schmidt's, each twice for rounding.
+
+    Not LAPACK's: jaxlib 0.10 waits for ever on a machine of two cores where two batches of its QR
+    factorisations meet (each holds a thread of the pool and waits for another).
+    """
+    drawn = jax.random.normal(key, (rows, length))
+
+    def add(i: Array, found: Array) -> Array:
+        row = drawn[i]
+        for _ in range(2):
+            row = row - (found @ row) @ found
+        return found.at[i].set(row / jnp.linalg.norm(row))
+
+    return jax.lax.fori_loop(0, rows, add, jnp.zeros_like(drawn))
 
 
 class MLP(eqx.Module):
