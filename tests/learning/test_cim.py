@@ -14,12 +14,12 @@ from cim.methods.cim import CIM
 from cim.train import Config
 
 pytestmark = pytest.mark.slow
-NOISE = 64
+NOISE = 6
 
 
 @dataclass(frozen=True)
 class HazyWorld(PointWorld):
-    """The point sees x, y and, ten times as loud, sixty-four of noise it has no say in."""
+    """The point sees x, y and, ten times as loud, noise it has no say in."""
 
     @property
     def spec(self):
@@ -57,8 +57,8 @@ def coverage(method, tmp_path, monkeypatch):
     monkeypatch.setitem(
         __import__("cim.options").options.PARTS["method"], "ablated", WithoutEntropy
     )
-    sizes = {"steps": 80_000, "seeds": 3, "num_envs": 16, "rollout": 100}
-    agent = PPO(discount=0.95)
+    sizes = {"steps": 160_000, "seeds": 3, "num_envs": 16, "rollout": 100}
+    agent = PPO(discount=0.95, learning_rate=1e-3)
     config = Config(
         method,
         "PointWorld",
@@ -80,8 +80,8 @@ def test_cim_covers_the_plane_and_neither_half_alone_does(tmp_path, monkeypatch)
     whole, direction = reached(CIM(width=128))
     unaligned, _ = reached(CIM(width=128, passes=0))
     unmoved, _ = reached(WithoutEntropy(width=128))
-    print(whole, direction, unaligned, unmoved)
     assert whole.mean() > 100
-    assert direction > 0.6
-    assert whole.mean() > 3 * unaligned.mean()
-    assert whole.mean() > 3 * unmoved.mean()
+    assert direction > 0.8
+    assert whole.mean() > 2 * unaligned.mean()
+    assert whole.mean() > 2 * unmoved.mean()
+    assert whole.min() > max(unaligned.max(), unmoved.max())
