@@ -22,7 +22,7 @@ DEMO_SEEDS ?= 3
 	@touch $@
 
 demo: .venv/user  ## train skills in a maze, evaluate and draw them: under 5 minutes on two cores
-	$(BIN)/cim train --method cim --env PointMaze --time-limit 50 --method.prior 0,1 --seeds $(DEMO_SEEDS) --steps $(DEMO_STEPS) --out runs/demo --overwrite
+	$(BIN)/cim train --method cim --env PointMaze --time-limit 50 --num-envs 32 --rollout 150 --method.prior 0,1 --seeds $(DEMO_SEEDS) --steps $(DEMO_STEPS) --out runs/demo --overwrite
 	@echo
 	$(BIN)/cim evaluate runs/demo --episodes 200
 	@echo
