@@ -55,7 +55,7 @@ def test_nothing_in_methods_knows_an_agent_and_nothing_in_agents_knows_a_method(
 
 def test_figures_read_run_folders_and_nothing_else():
     for path in (SRC / "plots").glob("*.py"):
-        assert set(imports(path)) <= {"runs", "stats", "types", "plots"}, path
+        assert set(imports(path)) <= {"errors", "runs", "stats", "types", "plots"}, path
 
 
 def test_only_one_file_writes():

@@ -55,7 +55,7 @@ class Terminal(Watcher):
         self._bar.stop()
 
 
-def short(number: float) -> str:
+def short(number: int | float) -> str:
     """Three digits of it: 20000000 is 20M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= size:
