@@ -122,7 +122,7 @@ class Run:
                 raise UserError(f"{self.folder} has no checkpoint yet")
             path = self.checkpoints[-1]
         try:
-            with np.load(path) as file:
+            with path.open("rb") as whole, np.load(whole) as file:
                 arrays = {name: file[name] for name in file.files}
         except (OSError, ValueError, zipfile.BadZipFile, EOFError, KeyError) as error:
             others = [p.name for p in self.checkpoints if p != path]

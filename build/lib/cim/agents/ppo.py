@@ -1,0 +1,224 @@
+"""Proximal policy optimisation (Schulman et al., 2017). https://arxiv.org/abs/1707.06347
+
+max_pi E[ min(rho A, clip(rho, 1 - eps, 1 + eps) A) ],   A = sum_r w_r A_r, normalised a minibatch
+min_V  E[ (V_r - R_r / sigma_r)^2 ],                     one critic a stream r of reward
+
+sigma_r is the running scale of the stream's returns R_r = A_r + sigma_r V_r: critics learn at scale
+one, advantages are at the scale of the rewards. Details follow the CIM authors'
+code (Tianshou's PPO): no entropy bonus, no value clipping, Adam and a gradient clip for each net.
+
+Departs from that code twice. Where sigma moves, the critic's last layer is scaled back, so that
+sigma V stays what it was (PopArt, van Hasselt et al., 2016, 1602.07714): without it a bonus that
+grows inflates the values it is bootstrapped from, and both run away (seen: 1e16 after 23
+iterations). And sigma is the root of the mean square, not of the variance: targets are not centred,
+so returns that are large but alike would be targets without bound.
+"""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from cim.agents.base import Agent, seen
+from cim.memory import Latest
+from cim.parts.learning import Schedule, Trained, adam, descend, passes, start
+from cim.parts.nets import MLP
+from cim.parts.running import Running
+from cim.returns import gae
+from cim.types import Batch, Choice, EnvSpec, Key, Metrics, UserError, option
+
+
+class Actor(eqx.Module):
+    """A Gaussian with a free standard deviation, or, where actions are discrete, their odds."""
+
+    net: MLP
+    log_std: Float[Array, "act"] | None
+
+    def policy(self, x: Float[Array, "*n x"]) -> Float[Array, "*n p"]:
+        """Mean and log std side by side; or the log-probabilities of the actions."""
+        out = self.net(x)
+        if self.log_std is None:
+            return jax.nn.log_softmax(out)
+        return jnp.concatenate([out, jnp.broadcast_to(self.log_std, out.shape)], axis=-1)
+
+    def log_prob(
+        self, policy: Float[Array, "*n p"], action: Float[Array, "*n act"]
+    ) -> Float[Array, "*n"]:
+        if self.log_std is None:
+            return jnp.sum(policy * action, axis=-1)
+        mean, log_std = jnp.split(policy, 2, axis=-1)
+        off = (action - mean) * jnp.exp(-log_std)
+        return jnp.sum(-0.5 * off**2 - log_std - 0.5 * jnp.log(2 * jnp.pi), axis=-1)
+
+    def sample(self, policy: Float[Array, "*n p"], key: Key) -> Float[Array, "*n act"]:
+        if self.log_std is None:
+            return jax.nn.one_hot(jax.random.categorical(key, policy), policy.shape[-1])
+        mean, log_std = jnp.split(policy, 2, axis=-1)
+        return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+
+    def best(self, policy: Float[Array, "*n p"]) -> Float[Array, "*n act"]:
+        if self.log_std is None:
+            return jax.nn.one_hot(jnp.argmax(policy, axis=-1), policy.shape[-1])
+        return jnp.split(policy, 2, axis=-1)[0]
+
+
+class PPOState(eqx.Module):
+    actor: Trained[Actor]
+    critics: Trained[MLP]  # stacked, one a stream
+    returns: Running  # stacked likewise
+
+
+class Rows(eqx.Module):
+    """What a minibatch is made of."""
+
+    x: Float[Array, "m x"]
+    action: Float[Array, "m act"]
+    log_prob: Float[Array, "m"]
+    advantage: Float[Array, "m"]
+    targets: Float[Array, "m R"]
+
+
+@dataclass(frozen=True)
+class PPO(Agent[PPOState]):
+    width: int = option(64, "hidden units, two layers")
+    learning_rate: float = option(3e-4, "Adam's, for every net")
+    discount: float = option(0.99, "gamma")
+    lam: float = option(0.95, "lambda of GAE")
+    clip: float = option(0.2, "epsilon: how far the policy may move")
+    epochs: int = option(10, "passes over the rollout")
+    minibatches: int = option(4, "minibatches a pass")
+    merge_last: bool = option(True, "the last two minibatches are one, as in the authors' code")
+    entropy_weight: float = option(0.0, "of the policy's entropy in the objective")
+    clip_norm: float = option(0.5, "longest gradient, for each net")
+
+    @property
+    def memory(self) -> Latest:
+        return Latest()
+
+    def updates(self, steps: int) -> int:
+        return 1
+
+    def check(self, spec: EnvSpec, rows: int) -> None:
+        if not 1 <= self.minibatches <= rows:
+            raise UserError(
+                f"agent.minibatches = {self.minibatches}: 1 to {rows}, the steps of a rollout"
+            )
+
+    def init(self, spec: EnvSpec, skill_dim: int, streams: int, key: Key) -> PPOState:
+        k_actor, k_critics = jax.random.split(key)
+        sizes = [spec.obs_dim + skill_dim, self.width, self.width]
+        net = MLP([*sizes, spec.action_dim], k_actor, last_gain=0.01 * 2**0.5)
+        actor = Actor(net, None if spec.discrete else jnp.zeros(spec.action_dim))
+
+        def critic(key: Key) -> Trained[MLP]:
+            return start(self._adam, MLP([*sizes, 1], key))
+
+        critics = jax.vmap(critic)(jax.random.split(k_critics, streams))
+        returns = jax.vmap(lambda _: Running(()))(jnp.arange(streams))
+        return PPOState(start(self._adam, actor), critics, returns)
+
+    @property
+    def _adam(self):
+        return adam(self.learning_rate, self.clip_norm)
+
+    def act(self, state: PPOState, x: Float[Array, "N x"], key: Key) -> Choice:
+        actor = state.actor.model
+        policy = actor.policy(x)
+        action = actor.sample(policy, key)
+        return Choice(action, actor.log_prob(policy, action), policy)
+
+    def greedy(self, state: PPOState, x: Float[Array, "N x"]) -> Float[Array, "N act"]:
+        return state.actor.model.best(state.actor.model.policy(x))
+
+    def update(
+        self,
+        state: PPOState,
+        batch: Batch,
+        rewards: Float[Array, "R T N"],
+        weights: Float[Array, "R"],
+        key: Key,
+    ) -> tuple[PPOState, Metrics]:
+        rows, critics, returns = self._judge(state, batch, rewards, weights)
+
+        def learn(nets: tuple[Trained[Actor], Trained[MLP]], part: Rows):
+            actor, critics = nets
+            actor, gain = descend(self._adam, actor, lambda a: self._policy_loss(a, part))
+
+            def one(critic: Trained[MLP], target: Float[Array, "m"]):
+                error = lambda net: jnp.mean((net(part.x)[:, 0] - target) ** 2)  # noqa: E731
+                return descend(self._adam, critic, error)
+
+            critics, errors = jax.vmap(one)(critics, part.targets.T)
+            return (actor, critics), (gain, errors.mean())
+
+        size = rows.advantage.size // self.minibatches
+        schedule = Schedule(self.epochs, size, self.merge_last)
+        nets = (state.actor, critics)
+        (actor, critics), (gains, errors) = passes(nets, learn, rows, key, schedule)
+        moved = actor.model.log_prob(actor.model.policy(rows.x), rows.action) - rows.log_prob
+        metrics = {
+            "policy_loss": gains.mean(),
+            "value_loss": errors.mean(),
+            "kl": jnp.mean(jnp.expm1(moved) - moved),
+            "clipped": jnp.mean((jnp.abs(jnp.expm1(moved)) > self.clip).astype(moved.dtype)),
+        }
+        if actor.model.log_std is not None:
+            metrics["log_std"] = actor.model.log_std.mean()
+        return PPOState(actor, critics, returns), metrics
+
+    def _judge(
+        self,
+        state: PPOState,
+        batch: Batch,
+        rewards: Float[Array, "R T N"],
+        weights: Float[Array, "R"],
+    ) -> tuple[Rows, Trained[MLP], Running]:
+        """Every step's advantage and the critics' targets, by the values of before the update; and
+        the critics at the new scale of their returns."""
+        x, next_x = seen(batch.obs, batch.skill), seen(batch.next_obs, batch.skill)
+
+        def stream(critic: MLP, stats: Running, reward: Float[Array, "T N"]):
+            sigma = scale(stats)
+            value, next_value = critic(x)[..., 0] * sigma, critic(next_x)[..., 0] * sigma
+            advantage = gae(reward, value, next_value, batch, self.discount, self.lam)
+            gain = advantage + value
+            stats = stats.add(gain.reshape(-1))
+            new = scale(stats)
+            return advantage, gain / new, _rescaled(critic, sigma / new), stats
+
+        judged = jax.vmap(stream)(state.critics.model, state.returns, rewards)
+        advantages, targets, critics, returns = judged
+        advantage = jnp.einsum("r,rtn->tn", weights, advantages)
+        flat = jax.tree.map(
+            lambda a: a.reshape(-1, *a.shape[2:]),
+            (x, batch.action, batch.log_prob, advantage, jnp.moveaxis(targets, 0, -1)),
+        )
+        return Rows(*flat), Trained(critics, state.critics.opt_state), returns
+
+    def _policy_loss(self, actor: Actor, part: Rows) -> Float[Array, ""]:
+        policy = actor.policy(part.x)
+        rho = jnp.exp(actor.log_prob(policy, part.action) - part.log_prob)
+        a = (part.advantage - part.advantage.mean()) / (part.advantage.std() + 1e-8)
+        gain = jnp.minimum(rho * a, jnp.clip(rho, 1 - self.clip, 1 + self.clip) * a)
+        if not self.entropy_weight:
+            return -gain.mean()
+        return -gain.mean() - self.entropy_weight * _entropy(actor, policy)
+
+
+def scale(stats: Running) -> Float[Array, "*r"]:
+    return jnp.sqrt(stats.var + stats.mean**2 + 1e-8)
+
+
+def _rescaled(critic: MLP, by: Float[Array, ""]) -> MLP:
+    """The critic with its outputs multiplied."""
+    last = critic.layers[-1]
+    scaled = (last.weight * by, last.bias * by)
+    return eqx.tree_at(lambda m: (m.layers[-1].weight, m.layers[-1].bias), critic, scaled)
+
+
+def _entropy(actor: Actor, policy: Float[Array, "m p"]) -> Float[Array, ""]:
+    if actor.log_std is None:
+        return -jnp.sum(jnp.exp(policy) * policy, axis=-1).mean()
+    return jnp.sum(actor.log_std + 0.5 * jnp.log(2 * jnp.pi * jnp.e))

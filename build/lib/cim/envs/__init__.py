@@ -1,0 +1,1 @@
+"""Environments: a table of them, and the engines that step them."""

@@ -1,0 +1,54 @@
+"""What an intrinsic method is: three pure functions on one state."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from jaxtyping import Array, Float
+
+from cim.parts.skills import Skills
+from cim.types import Batch, EnvSpec, Key, Metrics, UserError
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class IntrinsicMethod(ABC, Generic[S]):
+    """A frozen dataclass of hyperparameters. Nothing subclasses a method that has a reward."""
+
+    category: ClassVar[Literal["knowledge", "data", "competence", "control"]]
+    skill_kinds: ClassVar[Literal["none", "continuous", "discrete", "both"]] = "none"
+    fits_first: ClassVar[bool] = False  # does the paper fit on a batch before paying for it?
+    task_weight: ClassVar[float] = 0.0  # of the task's reward, where the user does not say
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> "IntrinsicMethod":
+        """The settings published under this name, and changes to them."""
+        if name not in cls.presets:
+            known = ", ".join(cls.presets) or "none"
+            raise UserError(f"preset {name!r} is unknown to this method; it has: {known}")
+        return replace(cls(), **cls.presets[name], **changes)
+
+    @property
+    def skills(self) -> Skills:
+        return Skills()
+
+    @property
+    def streams(self) -> dict[str, float]:
+        """The streams of reward, and how their advantages are weighed."""
+        return {"bonus": 1.0}
+
+    def check(self, spec: EnvSpec, rows: int, length: int) -> None:
+        """Refuse sizes that cannot work: `rows` steps a batch, `length` of each environment."""
+
+    @abstractmethod
+    def init(self, spec: EnvSpec, key: Key) -> S: ...
+
+    @abstractmethod
+    def reward(self, state: S, batch: Batch, key: Key) -> Float[Array, "R T N"]:
+        """One row a stream. Reading changes nothing."""
+
+    @abstractmethod
+    def update(self, state: S, batch: Batch, key: Key) -> tuple[S, Metrics]:
+        """All learning on one batch, over as many passes as the paper makes."""

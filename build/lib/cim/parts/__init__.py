@@ -1,0 +1,1 @@
+"""Bricks that two or more files use."""
