@@ -1,1 +1,0 @@
-"""Environments: a table of them, and the engines that step them."""

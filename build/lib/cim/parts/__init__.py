@@ -1,1 +1,0 @@
-"""Bricks that two or more files use."""
