@@ -47,7 +47,6 @@ class Stopped(CimError):
     """Asked to stop; what was learned is saved."""
 
 
-@dataclass
 class Watcher:
     """Sees a run go by. This one looks away; progress.py has one for terminals."""
 
