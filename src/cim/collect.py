@@ -77,10 +77,11 @@ def _scan(env, behaviour, player, cursor, keys, length):
     worlds = cursor.marks.ended.shape
 
     def step(cursor, t):
-        marks, choice = _decide(behaviour, player, cursor.obs, cursor.marks, keys, t)
+        now = (cursor.obs, cursor.marks, keys, t)
+        marks, choice, skill = _decide(behaviour, env.spec.horizon, player, *now)
         state, now = env.step(cursor.env, choice.action.reshape(env.spec.num_envs, -1))
         now = jax.tree.map(lambda a: a.reshape(*worlds, *a.shape[1:]), now)
-        note = Batch(**_fields(cursor.obs, choice, marks, now))
+        note = Batch(**_fields(cursor.obs, choice, marks.elapsed, skill, now))
         marks = Marks(now.terminated | now.truncated, marks.elapsed, marks.skill)
         return Cursor(state, now.obs, marks), note
 
@@ -92,11 +93,12 @@ def _loop(env, behaviour, player, cursor, keys, length):
     worlds, state = cursor.marks.ended.shape, cursor.env
     obs, marks, notes = cursor.obs, cursor.marks, None
     for t in range(length):
-        marks, choice = _act(behaviour, player, obs, marks, keys, np.int32(t))
+        then = (obs, marks, keys, np.int32(t))
+        marks, choice, skill = _act(behaviour, env.spec.horizon, player, *then)
         action = np.asarray(choice.action)
         state, now = env.step(state, action.reshape(env.spec.num_envs, -1))
         now = jax.tree.map(lambda a: a.reshape(*worlds, *a.shape[1:]), now)
-        note = _fields(obs, choice, marks, now)
+        note = _fields(obs, choice, marks.elapsed, skill, now)
         if notes is None:
             notes = {name: _room(array, length) for name, array in note.items()}
         for name, array in note.items():
@@ -114,13 +116,14 @@ def _room(example: HostOrDevice, length: int) -> np.ndarray:
 
 def _decide(
     behaviour: Behaviour,
+    horizon: int,
     player: Player,
     obs: Float[HostOrDevice, "S N obs"],
     marks: Marks,
     keys: Keys,
     t: Int[HostOrDevice, ""],
-) -> tuple[Marks, Choice]:
-    """Draw a skill where an episode begins, and act; every seed by itself."""
+) -> tuple[Marks, Choice, Float[Array, "S N z"]]:
+    """Draw a skill where one is due, and act on it as it is shown; every seed by itself."""
 
     def one(player, obs, marks, key):
         k_skill, k_act = jax.random.split(jax.random.fold_in(key, t))
@@ -128,24 +131,30 @@ def _decide(
         fresh = draw(k_skill, obs.shape[0])
         if behaviour.skill is not None:
             fresh = jnp.broadcast_to(jnp.asarray(behaviour.skill), fresh.shape)
-        skill = jnp.where(marks.ended[:, None], fresh, marks.skill)
         elapsed = jnp.where(marks.ended, 0, marks.elapsed + 1)
-        x = seen(whiten(player.normaliser, obs), skill)
+        due = marks.ended | behaviour.skills.redrawn(elapsed)
+        skill = jnp.where(due[:, None], fresh, marks.skill)
+        shown = behaviour.skills.shown(skill, elapsed, horizon)
+        x = seen(whiten(player.normaliser, obs), shown)
         if behaviour.greedy:
             action = behaviour.agent.greedy(player.agent, x)
             choice = Choice(action, jnp.zeros(action.shape[0]), action)
         else:
             choice = behaviour.agent.act(player.agent, x, k_act)
-        return Marks(marks.ended, elapsed, skill), choice
+        return Marks(marks.ended, elapsed, skill), choice, shown
 
     return each_seed(one)(player, obs, marks, keys)
 
 
-_act = jax.jit(_decide, static_argnums=0)
+_act = jax.jit(_decide, static_argnums=(0, 1))
 
 
 def _fields(
-    obs: Float[HostOrDevice, "S N obs"], choice: Choice, marks: Marks, now: Timestep
+    obs: Float[HostOrDevice, "S N obs"],
+    choice: Choice,
+    elapsed: Int[Array, "S N"],
+    skill: Float[Array, "S N z"],
+    now: Timestep,
 ) -> dict[str, Any]:
     """What a Batch holds of one step."""
     return {
@@ -157,6 +166,6 @@ def _fields(
         "reward": now.reward,
         "terminated": now.terminated,
         "truncated": now.truncated,
-        "elapsed": marks.elapsed,
-        "skill": marks.skill,
+        "elapsed": elapsed,
+        "skill": skill,
     }

@@ -108,9 +108,23 @@ def resolve(config: Config) -> Config:
 
 def check(config: Config, spec: EnvSpec) -> None:
     """Refuse sizes that cannot work with this environment."""
+    assert config.num_envs is not None
     assert config.rollout is not None
-    config.agent.check(spec, config.batch)
-    config.method.check(spec, config.batch, config.rollout)
+    mine = of_one_seed(config, spec)
+    config.agent.check(mine, config.batch)
+    if config.method.adds_directly and not config.agent.adds_directly:
+        raise UserError(
+            f"agent {type(config.agent).__name__.lower()} has no advantages to add to, as this "
+            "form of the method wants: take agent ppo, or --method.form reward"
+        )
+    length, width = config.agent.memory.lesson_size(config.num_envs, config.rollout)
+    config.method.check(mine, length * width, length)
+
+
+def of_one_seed(config: Config, spec: EnvSpec) -> EnvSpec:
+    """What a seed has of the worlds that all share."""
+    assert config.num_envs is not None
+    return replace(spec, num_envs=config.num_envs)
 
 
 class Learners(eqx.Module):
@@ -165,12 +179,13 @@ def init(config: Config, env: Env) -> TrainState:
 @partial(jax.jit, static_argnums=(0, 1))
 def fresh(config: Config, spec: EnvSpec) -> tuple[Mine, Keys]:
     """What every seed has before the first step."""
+    mine = of_one_seed(config, spec)
 
     def one(key: Key) -> tuple[Mine, Key]:
         key, k_agent, k_method = jax.random.split(key, 3)
         skills = config.method.skills
-        agent = config.agent.init(spec, skills.dim, len(config.streams), k_agent)
-        learners = Learners(agent, config.method.init(spec, k_method), Running((spec.obs_dim,)))
+        agent = config.agent.init(mine, skills.dim, len(config.streams), k_agent)
+        learners = Learners(agent, config.method.init(mine, k_method), Running((spec.obs_dim,)))
         memory = config.agent.memory.empty(_example(config, spec))
         tally = Tally(jnp.zeros(config.num_envs), jnp.zeros((config.num_envs, 2)))
         return Mine(learners, memory, config.coefficient.init(), tally), key
@@ -247,11 +262,13 @@ def _learn(
         k_sample, k_fit, k_reward, k_agent = keys
         batch = config.agent.memory.sample(memory, k_sample)
         raw, batch = batch.reward, _whitened(normaliser, batch)
-        fitted, ours = config.method.update(method, batch, k_fit)
+        lesson = config.agent.memory.lesson(batch)
+        fitted, ours = config.method.update(method, lesson, k_fit)
         judge = fitted if config.method.fits_first else method
         bonus = jax.lax.stop_gradient(config.method.reward(judge, batch, k_reward))
         rewards = jnp.concatenate([raw[None], bonus]) if "task" in config.streams else bonus
-        agent, theirs = config.agent.update(agent, batch, rewards, weights, k_agent)
+        direct = jax.tree.map(lambda a: tau * a, config.method.direct(judge, batch))
+        agent, theirs = config.agent.update(agent, batch, rewards, weights, k_agent, direct)
         paid = {
             f"bonus/{name}": row.mean()
             for name, row in zip(config.method.streams, bonus, strict=True)

@@ -31,7 +31,16 @@ from jaxtyping import Array, Float
 from cim.methods.base import IntrinsicMethod
 from cim.parts.alignment import Alignment, Encoder, Steps, misalignment
 from cim.parts.episodes import companion, segments
-from cim.parts.learning import Schedule, Trained, adam, fit, passes, start
+from cim.parts.learning import (
+    Schedule,
+    Trained,
+    adam,
+    fit,
+    lessons,
+    must_fit,
+    passes,
+    start,
+)
 from cim.parts.nets import in_blocks
 from cim.parts.particles import Particles, among, particle_bonus, reward
 from cim.parts.running import Running
@@ -102,11 +111,9 @@ class CIM(IntrinsicMethod[CIMState]):
             raise UserError(
                 f"method.k = {self.k} neighbours in segments of at most {most} steps: "
                 f"k must be below {most}"
+                + (", or take --method.neighbours batch" if length == 1 else "")
             )
-        if self.minibatch > rows:
-            raise UserError(
-                f"method.minibatch = {self.minibatch} is more than the {rows} of a batch"
-            )
+        must_fit(self.minibatch, rows)
         if self.skill_dim < 1 + (self.skill_kind == "discrete"):
             raise UserError(
                 f"method.skill-dim = {self.skill_dim} is too small for {self.skill_kind} skills"
@@ -128,7 +135,7 @@ class CIM(IntrinsicMethod[CIMState]):
             each = self._misalignment(encoder, steps)
             return each.sum() if self.summed else each.mean()
 
-        schedule = Schedule(self.passes, self.minibatch, self.merge_last)
+        schedule = lessons(batch, self.passes, self.minibatch, self.merge_last)
         rows = self._steps(batch, k_kin)
         encoder, values = fit(adam(self.learning_rate), state.encoder, loss, rows, k_fit, schedule)
         metrics = {"alignment_loss": values[-1].mean()} if self.passes else {}
