@@ -92,7 +92,7 @@ class APS(IntrinsicMethod[APSState]):
         rare = crowd_bonus(self.particles, state.distances, points, key, self.crowd)
         return jnp.stack([rare.reshape(batch.reward.shape), along(phi, batch.skill)])
 
-    def features(self, state: APSState, batch: Batch) -> Float[Array, "T N z"]:
+    def regressors(self, state: APSState, batch: Batch) -> Float[Array, "T N z"]:
         return unit(state.phi.model(batch.next_obs))
 
     def update(self, state: APSState, batch: Batch, key: Key) -> tuple[APSState, Metrics]:

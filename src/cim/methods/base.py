@@ -64,6 +64,6 @@ class IntrinsicMethod(ABC, Generic[S]):
         """What it adds to advantages and value targets, where it does."""
         return None
 
-    def features(self, state: S, batch: Batch) -> Float[Array, "T N z"] | None:
+    def regressors(self, state: S, batch: Batch) -> Float[Array, "T N z"] | None:
         """phi, where a task's reward is regressed on it to choose a skill."""
         return None

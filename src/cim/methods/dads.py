@@ -102,8 +102,9 @@ class DADS(IntrinsicMethod[DADSState]):
             others = drawn
             if discrete:
                 others = jnp.stack([jnp.roll(step.z, i + 1) for i in range(count)])
-            alike = Step(*(jnp.broadcast_to(a, (count, a.size)) for a in (step.x, step.d)), others)
-            gaps = jnp.clip(self._log_q(q, alike) - self._log_q(q, step), -50, 50)
+            alike = lambda a: jnp.broadcast_to(a, (count, a.size))  # noqa: E731
+            rivals = Step(alike(step.x), alike(step.d), others)
+            gaps = jnp.clip(self._log_q(q, rivals) - self._log_q(q, step), -50, 50)
             return jnp.log(count + 1.0) - jnp.log1p(jnp.exp(gaps).sum())
 
         paid = jax.lax.map(pay, steps, batch_size=min(BLOCK, batch.rows))

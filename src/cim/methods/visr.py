@@ -69,7 +69,7 @@ class VISR(IntrinsicMethod[VISRState]):
     def reward(self, state: VISRState, batch: Batch, key: Key) -> Float[Array, "1 T N"]:
         return cosine(state.phi.model(batch.next_obs), batch.skill)[None]
 
-    def features(self, state: VISRState, batch: Batch) -> Float[Array, "T N z"]:
+    def regressors(self, state: VISRState, batch: Batch) -> Float[Array, "T N z"]:
         return unit(state.phi.model(batch.next_obs))
 
     def update(self, state: VISRState, batch: Batch, key: Key) -> tuple[VISRState, Metrics]:
