@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cim.errors import CimError as CimError
 from cim.errors import UserError as UserError
+from cim.errors import unknown as unknown
 
 HostOrDevice = Array | np.ndarray
 

@@ -47,6 +47,7 @@ class AGAC(IntrinsicMethod[AGACState]):
     learning_rate: float = option(9e-5, "Adam's: below the actor's, or there is nothing to pay")
 
     category: ClassVar = "knowledge"
+    needs: ClassVar = "policy"
     presets: ClassVar = {
         "port": {"passes": 10, "minibatch": 2048, "learning_rate": 1e-4},
         "paper": {"form": "advantage"},

@@ -52,6 +52,7 @@ class APS(IntrinsicMethod[APSState]):
     learning_rate: float = option(3e-4, "Adam's")
 
     category: ClassVar = "competence"
+    needs: ClassVar = "company"
     skill_kinds: ClassVar = "continuous"
     fits_first: ClassVar[bool] = True
     selection: ClassVar = "regression"

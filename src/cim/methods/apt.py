@@ -10,6 +10,8 @@ Neighbours are sought among `crowd` states of the batch. h is the state itself (
 
 Departs from the paper: its contrastive encoder is for pixels. URLB pays for s and counts a point as
 its own first neighbour: `--method.pays-for current --method.include-self true`.
+
+Unverified: details of the original's pixel encoder.
 """
 
 from dataclasses import dataclass
@@ -62,6 +64,7 @@ class APT(IntrinsicMethod[APTState]):
     learning_rate: float = option(3e-4, "Adam's")
 
     category: ClassVar = "data"
+    needs: ClassVar = "company"
     fits_first: ClassVar[bool] = True
     presets: ClassVar = {
         "port": {"crowd": 1_000_000},

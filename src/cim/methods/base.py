@@ -10,6 +10,9 @@ from cim.parts.skills import Skills
 from cim.types import Batch, Direct, EnvSpec, Key, Metrics, UserError
 
 S = TypeVar("S")
+# What a reward is read off: each step by itself, a step among others of its batch, whole
+# trajectories, or the policy that acted.
+Needs = Literal["steps", "company", "trajectories", "policy"]
 Selection = Literal["constant", "random", "grid", "regression", "best"]
 
 
@@ -20,6 +23,7 @@ class IntrinsicMethod(ABC, Generic[S]):
     category: ClassVar[Literal["knowledge", "data", "competence", "control"]]
     skill_kinds: ClassVar[Literal["none", "continuous", "discrete", "both"]] = "none"
     fits_first: ClassVar[bool] = False  # does the paper fit on a batch before paying for it?
+    needs: ClassVar[Needs] = "steps"
     task_weight: ClassVar[float] = 0.0  # of the task's reward, where the user does not say
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     selection: ClassVar[Selection] = "best"  # how its paper chooses the skill to fine-tune

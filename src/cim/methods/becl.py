@@ -46,6 +46,7 @@ class BeCL(IntrinsicMethod[BeCLState]):
     learning_rate: float = option(3e-4, "Adam's")
 
     category: ClassVar = "competence"
+    needs: ClassVar = "company"
     skill_kinds: ClassVar = "both"
     fits_first: ClassVar[bool] = True
     selection: ClassVar = "random"

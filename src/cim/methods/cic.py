@@ -8,6 +8,8 @@ released code (preset `paper`) subtracts exp(1/T) from the sum (`released`), div
 their running variance, counts a point as its own neighbour, and draws z from [0, 1]^64: one
 orthant, a quarter of the directions in the plane. The port keeps z as it is (no g_z) and draws it
 from the box, as CIM's authors did.
+
+Unverified: the paper's own wording of the reward; this is its released code's.
 """
 
 from dataclasses import dataclass
@@ -54,6 +56,7 @@ class CIC(IntrinsicMethod[CICState]):
     learning_rate: float = option(3e-4, "Adam's")
 
     category: ClassVar = "competence"
+    needs: ClassVar = "company"
     skill_kinds: ClassVar = "both"
     fits_first: ClassVar[bool] = True
     selection: ClassVar = "constant"

@@ -1,9 +1,9 @@
 """Constrained intrinsic motivation (Zheng et al., 2024). https://arxiv.org/abs/2407.09247
 
-max_pi H(g_z(phi(s)) | z)   s.t.   L_a(phi, z) <= C,        g_z(phi(s)) = phi(s).z
+    max_pi H(g_z(phi(s)) | z)   s.t.   L_a(phi, z) <= C,        g_z(phi(s)) = phi(s).z
 
-r(s') = log(1 + 1/k sum_{j in kNN} | u - u_j |)             u = g_z(phi(s'))
-phi descends on L_a = sum_i -d_i.z_i + log sum_j exp d_j.z_i,   d = phi(s') - phi(s)
+    r(s') = log(1 + 1/k sum_{j in kNN} | u - u_j |)             u = g_z(phi(s'))
+    phi descends on L_a = sum_i -d_i.z_i + log sum_j exp d_j.z_i,   d = phi(s') - phi(s)
 
 at every iteration, before it pays. The paper and its authors' code differ; the two presets are:
 
@@ -18,6 +18,8 @@ at every iteration, before it pays. The paper and its authors' code differ; the 
 Departs from the paper: k is cut to the segment's other steps where there are fewer, as in the code;
 C is unknown and the constraint is descended on, as the paper says it does in practice. LSD's
 multiplier, among the alignments of the ablation, is learned (parts/alignment.py).
+
+Unverified: the paper's settings for Humanoid and Fetch are not public.
 """
 
 from dataclasses import dataclass
@@ -77,6 +79,7 @@ class CIM(IntrinsicMethod[CIMState]):
     learning_rate: float = option(3e-4, "Adam's, for phi")
 
     category: ClassVar = "competence"
+    needs: ClassVar = "company"
     skill_kinds: ClassVar = "both"
     fits_first: ClassVar[bool] = True
     presets: ClassVar = {

@@ -12,6 +12,8 @@ the running standard deviation of exp(e / 2) alone, as there.
 
 Departs from the paper: nets of states for nets of pixels; "recent" is the latest rollout (from the
 replay: the sample), not a buffer of 10 000 steps.
+
+Unverified: the constants of its objective; the released code is for pixels.
 """
 
 from dataclasses import dataclass
@@ -58,7 +60,7 @@ class MADE(IntrinsicMethod[MADEState]):
     width: int = option(256, "hidden units of each net")
     layers: int = option(1, "hidden layers of each net")
     deeper: int = option(1, "by how many layers the trained net is deeper than the fixed one")
-    passes: int = option(2, "passes over the rollout")
+    passes: int = option(1, "passes over the rollout")
     minibatch: int = option(256, "rows of a minibatch")
     learning_rate: float = option(3e-4, "Adam's, for the cover")
     density_rate: float = option(1e-3, "Adam's, for the autoencoder")

@@ -46,6 +46,7 @@ class VIC(IntrinsicMethod[VICState]):
     learning_rate: float = option(3e-4, "Adam's")
 
     category: ClassVar = "competence"
+    needs: ClassVar = "trajectories"
     skill_kinds: ClassVar = "both"
     fits_first: ClassVar[bool] = True
     presets: ClassVar = {
