@@ -184,11 +184,12 @@ def envs(words: Sequence[str]) -> None:
     if asked.json:
         print(json.dumps(listing()))
         return
-    print(f"{'name':<16} {'engine':<20} {'obs':>4} {'act':>4} {'limit':>6}  x, y")
+    print(f"{'name':<16} {'engine':<20} {'obs':>4} {'act':>4} {'limit':>6}  {'sims':<8}  x, y")
     for row in listing():
+        where = "dims {}, {}".format(*row["position"]) if row["position"] else "not seen"
         print(
             f"{row['name']:<16} {row['engine']:<20} {row['observation']:>4} {row['action']:>4} "
-            f"{row['time_limit']:>6}  dims {row['position'][0]}, {row['position'][1]}"
+            f"{row['time_limit']:>6}  {', '.join(row['sims']):<8}  {where}"
         )
     print("gym:ID           any environment registered with Gymnasium, for example gym:Pendulum-v1")
 

@@ -36,6 +36,7 @@ from cim.train import (
 )  # fmt: skip
 from cim.types import CimError, EnvSpec, UserError
 
+ROOM = ("contacts", "constraints")  # of the simulator: a run that needs more goes on with more
 DRAWN = 200  # episodes of each seed whose paths are kept for figures
 
 
@@ -91,7 +92,7 @@ def _open(config: Config, out: str | Path, resume: bool, overwrite: bool) -> Run
     run = Run(out)
     stored = to_json(from_json(run.config, f"{run.folder}/config.json"))
     for name, value in to_json(config).items():
-        if name != "cim" and stored[name] != value:
+        if name not in ("cim", *ROOM) and stored[name] != value:
             raise UserError(
                 f"{out} has {name} = {stored[name]}, not {value}: resume keeps its settings"
             )
@@ -100,7 +101,8 @@ def _open(config: Config, out: str | Path, resume: bool, overwrite: bool) -> Run
 
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("jax", "equinox", "optax", "envpool", "gymnasium", "mujoco", "numpy"):
+    for package in ("jax", "equinox", "optax", "envpool", "gymnasium", "mujoco", "mujoco-warp",
+                    "warp-lang", "numpy"):  # fmt: skip
         try:
             found[package] = version(package)
         except PackageNotFoundError:
