@@ -24,6 +24,8 @@ from cim.types import Counter, EnvSpec, Keys, Timestep, UserError
 try:
     import mujoco_warp as mjw
     import warp as wp
+
+    from cim.envs.frames import turn_frames
 except ImportError as error:
     raise UserError(
         "--sim gpu and --sim warp-cpu need MuJoCo Warp: pip install 'cim[gpu]'"
@@ -203,6 +205,7 @@ class Simulator:
             self.pairs = wp.zeros(1, dtype=int)
         self.m.opt.warn_overflow = 0  # it would print
         self.m.callback.control = self._watch  # called by every evaluation, RK4's stages too
+        self.m.callback.contactfilter = turn_frames
         held = [int(self.model.joint(name).qposadr[0]) for name in task.still]
         self._held = [self.d.qpos[:, i] for i in held]
         self._most = wp.map(wp.max, self.rows, self.rows, out=self.rows, return_kernel=True)

@@ -115,6 +115,8 @@ def set_up(task: Fetch) -> Ready:
     data.mocap_quat[0] = TURN
     mujoco.mj_step(model, data, nstep=10 * task.substeps)
     grip, thing = data.site("robot0:grip").xpos.copy(), data.site("object0").xpos
+    # To Warp this says that boxes touch boxes as in MuJoCo: up to eight contacts, not convex ones.
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_NATIVECCD
     return Ready(model, data.qpos.copy(), data.qvel.copy(), grip, float(thing[2]))
 
 
