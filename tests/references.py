@@ -5,11 +5,13 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import gymnasium
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 
-from cim.envs.catalog import CATALOG
+from cim.envs.catalog import CATALOG, make_env
 from cim.envs.tasks.base import Body
 
 WITH_XY = {"exclude_current_positions_from_observation": False}
@@ -17,17 +19,13 @@ WITH_XY = {"exclude_current_positions_from_observation": False}
 
 @dataclass
 class Moment:
-    """A state between two steps, with all that MuJoCo derived from it."""
+    """A state between two steps, with what MuJoCo derived from it and the task reads."""
 
     qpos: np.ndarray
     qvel: np.ndarray
     warm: np.ndarray
     episode: np.ndarray
     fields: dict[str, np.ndarray]
-
-    @property
-    def body(self) -> Body:
-        return Body(*(np.float32(a) for a in (self.qpos, self.qvel, self.episode)))
 
 
 @dataclass
@@ -36,6 +34,21 @@ class Outcome:
     obs: np.ndarray
     reward: float
     terminated: bool
+
+
+@dataclass
+class Cases:
+    """Steps of a reference, one a row."""
+
+    before: Moment
+    action: np.ndarray
+    outcome: Outcome
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def rows(self, which: Any) -> "Cases":
+        return stack_of(self, lambda a: a[which])
 
 
 class Gym:
@@ -160,9 +173,97 @@ def reference(name: str) -> Gym:
 
 
 def moment(task: Any, data: mujoco.MjData, episode: np.ndarray) -> Moment:
-    fields = {name: np.float32(getattr(data, name)) for name in task.reads}
+    fields = {name: np.array(getattr(data, name)) for name in task.reads}
     state = (data.qpos.copy(), data.qvel.copy(), data.qacc_warmstart.copy(), episode.copy())
     return Moment(*state, fields)
+
+
+def actions(name: str, *shape: int) -> np.ndarray:
+    """Within the bounds, and a little beyond."""
+    dim = CATALOG[name].action_dim
+    return np.random.default_rng(0).uniform(-1.2, 1.2, (*shape, dim)).astype(np.float32)
+
+
+def record(ref: Gym, moves: np.ndarray) -> list[list[Cases]]:
+    """Of each row of moves an episode, until it is over."""
+    episodes = []
+    for seed, row in enumerate(moves):
+        ref.reset(seed)
+        steps: list[Cases] = []
+        for move in row:
+            steps.append(Cases(ref.now(), move, ref.step(move)))
+            if steps[-1].outcome.terminated:
+                break
+        episodes.append(steps)
+    return episodes
+
+
+def stack(cases: list[Cases]) -> Cases:
+    return stack_of(cases[0], lambda *rows: np.stack(rows), *cases[1:])
+
+
+def stack_of(first: Any, join: Any, *others: Any) -> Any:
+    """`join` at every array of these dataclasses."""
+    if hasattr(first, "__dataclass_fields__"):
+        values = {
+            name: stack_of(getattr(first, name), join, *(getattr(o, name) for o in others))
+            for name in first.__dataclass_fields__
+        }
+        return type(first)(**values)
+    if isinstance(first, dict):
+        return {k: stack_of(v, join, *(o[k] for o in others)) for k, v in first.items()}
+    return join(first, *others)
+
+
+def put(name: str, before: Moment, sim: str = "warp-cpu", **limits: Any) -> tuple[Any, Any]:
+    """Worlds of ours in these states, as many as there are."""
+    from cim.envs.device import _engine_of
+
+    env = make_env(name, len(before.qpos), sim=sim, **limits)
+    single = stack_of(before, lambda a: jnp.asarray(a, jnp.float32))
+    body = Body(single.qpos, single.qvel, single.episode)
+    state, _ = env.reset(np.arange(len(before.qpos)))
+    mark = _engine_of(env).mark(body, single.fields)
+    where = (lambda s: (s.body, s.warm, s.mark))
+    return env, eqx.tree_at(where, state, (body, single.warm, mark))
+
+
+def again(name: str, cases: Cases, sim: str = "warp-cpu") -> dict[str, np.ndarray]:
+    """How far ours are from the reference after one step, world by world."""
+    from cim.envs.device import _engine_of
+
+    env, state = put(name, cases.before, sim)
+    engine, action = _engine_of(env), jnp.asarray(cases.action)
+    qpos, qvel, *_ = engine.step(
+        state.body.qpos, state.warm, engine.drive(state.body, state.mark, action)
+    )
+    after, now = env.step(state, action)
+    theirs = cases.outcome
+    pairs = {
+        "qpos": (qpos, theirs.after.qpos),
+        "qvel": (qvel, theirs.after.qvel),
+        "obs": (now.reached, theirs.obs),
+        "reward": (now.reward, theirs.reward),
+        "terminated": (now.terminated, theirs.terminated),
+        "overflow": (after.counters[:, :2], 0),
+    }
+    gaps = {k: np.abs(np.asarray(a, float) - np.asarray(b, float)) for k, (a, b) in pairs.items()}
+    return {k: gap.reshape(len(cases), -1).max(axis=1) for k, gap in gaps.items()}
+
+
+def along(name: str, episodes: list[list[Cases]], sim: str = "warp-cpu") -> np.ndarray:
+    """How far ours drift from the reference, [step, world]: nan beyond an episode's end."""
+    begin = stack([steps[0] for steps in episodes])
+    env, state = put(name, begin.before, sim)
+    gaps = np.full((max(map(len, episodes)), len(episodes)), np.nan)
+    for t in range(len(gaps)):
+        steps = [episode[min(t, len(episode) - 1)] for episode in episodes]
+        state, now = env.step(state, stack(steps).action)
+        reached = np.asarray(now.reached, float)
+        for i, (step, episode) in enumerate(zip(steps, episodes, strict=True)):
+            if t < len(episode):
+                gaps[t, i] = np.abs(reached[i] - step.outcome.obs).max()
+    return gaps
 
 
 def robotics() -> None:

@@ -17,8 +17,8 @@ class Ant:
     reads: tuple[str, ...] = ("xpos",)
     settles: bool = False
     still: tuple[str, ...] = ()
-    contacts: int = 32
-    constraints: int = 128
+    contacts: int = 25  # all that can touch at once
+    constraints: int = 108
 
     def model(self):
         return mujoco.MjModel.from_xml_path(gymnasium_asset("ant.xml"))

@@ -16,8 +16,8 @@ class HalfCheetah:
     reads: tuple[str, ...] = ()
     settles: bool = False
     still: tuple[str, ...] = ()
-    contacts: int = 32
-    constraints: int = 128
+    contacts: int = 16  # all that can touch at once
+    constraints: int = 70
 
     def model(self):
         return mujoco.MjModel.from_xml_path(gymnasium_asset("half_cheetah.xml"))

@@ -30,8 +30,8 @@ class Fetch:
     reads: tuple[str, ...] = ("xpos", "xquat", "site_xpos", "site_xmat", "cvel", "subtree_com")
     settles: bool = True
     still: tuple[str, ...] = FINGERS
-    contacts: int = 32
-    constraints: int = 128
+    contacts: int = 64
+    constraints: int = 256
 
     def model(self):
         return set_up(self).model

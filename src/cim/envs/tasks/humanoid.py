@@ -22,8 +22,8 @@ class Humanoid:
     reads: tuple[str, ...] = (*SEEN, "xipos")
     settles: bool = False
     still: tuple[str, ...] = ()
-    contacts: int = 64
-    constraints: int = 192
+    contacts: int = 48
+    constraints: int = 128
 
     def model(self):
         return newton("humanoid.xml")
@@ -56,8 +56,8 @@ class HumanoidStandup:
     reads: tuple[str, ...] = SEEN
     settles: bool = False
     still: tuple[str, ...] = ()
-    contacts: int = 64
-    constraints: int = 192
+    contacts: int = 48
+    constraints: int = 128
 
     def model(self):
         return newton("humanoidstandup.xml")

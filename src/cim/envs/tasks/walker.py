@@ -28,8 +28,8 @@ class Walker:
     reads: tuple[str, ...] = ("xpos", "xmat", "subtree_linvel", "subtree_angmom")
     settles: bool = True
     still: tuple[str, ...] = ()
-    contacts: int = 32
-    constraints: int = 128
+    contacts: int = 14  # all that can touch at once
+    constraints: int = 62
 
     def model(self):
         return mujoco.MjModel.from_xml_path(asset("dm_control", "urlb", "suite/walker.xml"))
