@@ -54,13 +54,11 @@ class Cases:
 class Gym:
     """Gymnasium's v4 robots."""
 
-    def __init__(self, name: str, newton: bool = True, **options: Any):
+    def __init__(self, name: str, **options: Any):
         self.task = CATALOG[name].robot
         self.hidden = name == "HumanoidStandup"  # its x and y
         self.env = gymnasium.make(CATALOG[name].task, **options).unwrapped
         self.model, self.data = self.env.model, self.env.data
-        if newton:
-            self.model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
 
     def reset(self, seed: int) -> None:
         self.env.reset(seed=seed)
@@ -73,6 +71,10 @@ class Gym:
 
     def whole(self, obs: np.ndarray) -> np.ndarray:
         return np.concatenate([self.data.qpos[:2], obs]) if self.hidden else obs
+
+    def seen(self) -> np.ndarray:
+        """At the start of an episode."""
+        return self.whole(self.env._get_obs())
 
     def step(self, action: np.ndarray) -> Outcome:
         """An action of [-1, 1]."""
@@ -100,6 +102,11 @@ class Maze(Gym):
         start = [] if self.model.nq == 2 else [self.start]
         return np.concatenate([self.env.goal, *start])
 
+    def seen(self) -> np.ndarray:
+        robot = self.env.point_env if self.model.nq == 2 else self.env.ant_env
+        obs = robot._get_obs()
+        return self.whole(self.env._get_obs(obs[0] if isinstance(obs, tuple) else obs))
+
     def whole(self, obs: Any) -> np.ndarray:
         come = [self.data.qpos[:2] - self.start] if self.with_xy else []
         return np.concatenate([*come, obs["observation"]])
@@ -123,6 +130,9 @@ class Fetch(Gym):
     def episode(self) -> np.ndarray:
         return self.env.goal
 
+    def seen(self) -> np.ndarray:
+        return self.env._get_obs()["observation"]
+
     def step(self, action: np.ndarray) -> Outcome:
         obs, reward, over, *_ = self.env.step(np.clip(action, -1, 1))
         return Outcome(self.now(), obs["observation"], reward, over)
@@ -144,6 +154,10 @@ class Suite(Gym):
     def reset(self, seed: int) -> None:
         self.env.task.random.seed(seed)
         self.env.reset()
+
+    def seen(self) -> np.ndarray:
+        parts = self.env.task.get_observation(self.physics).values()
+        return np.concatenate([np.ravel(part) for part in parts])
 
     def step(self, action: np.ndarray) -> Outcome:
         now = self.env.step(np.clip(action, -1, 1))

@@ -68,8 +68,8 @@ CATALOG = {
     "AntMaze": Entry("", 27, 8, 700, None, None, robot=AntMaze()),
     "AntMazeXY": Entry("", 29, 8, 700, (0, 1), ROUND, robot=AntMaze(with_xy=True)),
     "walker-stand": Entry("WalkerStand-v1", 24, 6, 1000, None, None, **WALK, robot=Walker()),
-    "walker-walk": Entry("WalkerWalk-v1", 24, 6, 1000, None, None, **WALK, robot=Walker(speed=1)),
-    "walker-run": Entry("WalkerRun-v1", 24, 6, 1000, None, None, **WALK, robot=Walker(speed=8)),
+    "walker-walk": Entry("WalkerWalk-v1", 24, 6, 1000, None, None, **WALK, robot=Walker(speed=1.0)),
+    "walker-run": Entry("WalkerRun-v1", 24, 6, 1000, None, None, **WALK, robot=Walker(speed=8.0)),
     "walker-flip": Entry("", 24, 6, 1000, None, None, robot=Walker(flips=True)),
     "PointWorld": Entry("", 2, 2, 50, (0, 1), PLANE, num_envs=16, rollout=100),
 }  # fmt: skip

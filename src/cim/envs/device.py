@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import mujoco
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, UInt
 
 from cim.envs.tasks.base import Body, Fields, Push, Task
 from cim.types import Counter, EnvSpec, Keys, Timestep, UserError
@@ -82,7 +82,7 @@ def device_worlds(
 
 
 @partial(jax.jit, static_argnums=0)
-def _reset(worlds: DeviceWorlds, seeds: Int[Array, "N"]) -> tuple[DeviceState, Timestep]:
+def _reset(worlds: DeviceWorlds, seeds: UInt[Array, "N"]) -> tuple[DeviceState, Timestep]:
     n, engine = worlds.spec.num_envs, _engine_of(worlds)
     body, key = engine.start(jax.vmap(jax.random.key)(seeds))
     fields = engine.settle(body.qpos, body.qvel)

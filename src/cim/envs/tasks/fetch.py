@@ -86,8 +86,8 @@ class Fetch:
         return -away.astype(jnp.float32), jnp.zeros((), bool)
 
 
-PUSH = Fetch("push.xml", 0.405, (1.25, 0.53, 0.4, 1, 0, 0, 0), 0.0, 0.15, 0.15)
-SLIDE = Fetch("slide.xml", 0.05, (1.7, 1.1, 0.41, 1, 0, 0, 0), -0.02, 0.1, 0.3, offset=0.4)
+PUSH = Fetch("push.xml", 0.405, (1.25, 0.53, 0.4, 1.0, 0.0, 0.0, 0.0), 0.0, 0.15, 0.15)
+SLIDE = Fetch("slide.xml", 0.05, (1.7, 1.1, 0.41, 1.0, 0.0, 0.0, 0.0), -0.02, 0.1, 0.3, offset=0.4)
 
 
 class Ready(NamedTuple):
