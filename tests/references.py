@@ -47,9 +47,6 @@ class Cases:
     def __len__(self) -> int:
         return len(self.action)
 
-    def rows(self, which: Any) -> "Cases":
-        return stack_of(self, lambda a: a[which])
-
 
 class Gym:
     """Gymnasium's v4 robots."""
@@ -227,6 +224,30 @@ def stack_of(first: Any, join: Any, *others: Any) -> Any:
     if isinstance(first, dict):
         return {k: stack_of(v, join, *(o[k] for o in others)) for k, v in first.items()}
     return join(first, *others)
+
+
+def flat(cases: Cases) -> dict[str, np.ndarray]:
+    """For np.savez; `unflat` is the way back."""
+    found: dict[str, np.ndarray] = {"action": cases.action}
+    outcome = cases.outcome
+    found |= {"obs": outcome.obs, "reward": outcome.reward, "terminated": outcome.terminated}
+    for when, moment in (("before", cases.before), ("after", outcome.after)):
+        for name in ("qpos", "qvel", "warm", "episode"):
+            found[f"{when}.{name}"] = getattr(moment, name)
+        found |= {f"{when}.fields.{name}": array for name, array in moment.fields.items()}
+    return found
+
+
+def unflat(found: dict[str, np.ndarray]) -> Cases:
+    moments = []
+    for when in ("before", "after"):
+        start = f"{when}.fields."
+        fields = {k.removeprefix(start): a for k, a in found.items() if k.startswith(start)}
+        state = [found[f"{when}.{name}"] for name in ("qpos", "qvel", "warm", "episode")]
+        moments.append(Moment(*state, fields))
+    before, after = moments
+    outcome = Outcome(after, found["obs"], found["reward"], found["terminated"])
+    return Cases(before, found["action"], outcome)
 
 
 def put(name: str, before: Moment, sim: str = "warp-cpu", **limits: Any) -> tuple[Any, Any]:

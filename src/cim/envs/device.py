@@ -25,7 +25,7 @@ try:
     import mujoco_warp as mjw
     import warp as wp
 
-    from cim.envs.frames import turn_frames
+    from cim.envs.hooks import Peaks, turn_frames
 except ImportError as error:
     raise UserError(
         "--sim gpu and --sim warp-cpu need MuJoCo Warp: pip install 'cim[gpu]'"
@@ -194,26 +194,23 @@ class Simulator:
 
     def __init__(self, task: Task, worlds: int):
         self.task, self.worlds, self.model = task, worlds, task.model()
-        data = mujoco.MjData(self.model)
-        mujoco.mj_forward(self.model, data)
+        data = mujoco.MjData(self.model)  # nothing touches in it: there is room for any limit
         with wp.ScopedDevice("cuda:0" if jax.default_backend() == "gpu" else "cpu"):
             self.m = mjw.put_model(self.model)
             self.d = mjw.put_data(
                 self.model, data, nworld=worlds, nconmax=task.contacts, njmax=task.constraints
             )
-            self.rows = wp.zeros(worlds, dtype=int)  # the most of any sub-step
-            self.pairs = wp.zeros(1, dtype=int)
+            self.peaks = Peaks(worlds)
         self.m.opt.warn_overflow = 0  # it would print
-        self.m.callback.control = self._watch  # called by every evaluation, RK4's stages too
+        self.m.callback.control = self.peaks.rise
         self.m.callback.contactfilter = turn_frames
         held = [int(self.model.joint(name).qposadr[0]) for name in task.still]
         self._held = [self.d.qpos[:, i] for i in held]
-        self._most = wp.map(wp.max, self.rows, self.rows, out=self.rows, return_kernel=True)
         d, fields = self.d, {name: getattr(self.d, name) for name in task.reads}
         given = {"qpos": d.qpos, "qvel": d.qvel, "warm": d.qacc_warmstart}
         pushed = {"ctrl": d.ctrl, "mocap_pos": d.mocap_pos, "mocap_quat": d.mocap_quat}
         self._pushed = {name: array for name, array in pushed.items() if array.size}
-        peaks = {"rows": self.rows, "pairs": self.pairs, "overflow": d.overflow}
+        peaks = {"rows": self.peaks.rows, "pairs": self.peaks.pairs, "overflow": d.overflow}
         self._step = between(self._steps, given | self._pushed, given | peaks | fields)
         bare = {"qpos": d.qpos, "qvel": d.qvel}
         self._settle = between(self._settles, bare, fields) if fields else None
@@ -234,8 +231,8 @@ class Simulator:
         return dict(zip(self.task.reads, self._settle(qpos, qvel), strict=True))
 
     def _steps(self) -> None:
-        for counted in (self.rows, self.pairs, self.d.overflow):
-            counted.zero_()
+        self.peaks.clear()
+        self.d.overflow.zero_()
         for _ in range(self.task.substeps):
             mjw.step(self.m, self.d)
         for place in self._held:
@@ -257,14 +254,6 @@ class Simulator:
         mjw.com_vel(self.m, self.d)
         if any(name.startswith("subtree_") for name in self.task.reads):
             mjw.subtree_vel(self.m, self.d)
-
-    def _watch(self, m: Any, d: Any) -> None:
-        self._rise(self.rows, d.nefc)
-        self._rise(self.pairs, d.nacon)
-        self._rise(self.pairs, d.ncollision)
-
-    def _rise(self, most: Any, now: Any) -> None:
-        wp.launch(self._most, dim=most.shape, inputs=[most, now], outputs=[most])
 
 
 def between(

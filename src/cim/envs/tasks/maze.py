@@ -104,7 +104,7 @@ def goal_and_start(size, key):
     noise = jax.random.uniform(k_noise, (2, 2), minval=-0.25 * size, maxval=0.25 * size)
     goal = cells[jax.random.randint(k_goal, (), 0, len(cells))] + noise[0]
     lots = jax.random.uniform(k_cell, (len(cells),))
-    far = jnp.linalg.norm(cells - goal, axis=-1) > 0.5 * size
+    far = jnp.linalg.norm(cells - goal[None], axis=-1) > 0.5 * size
     return goal, cells[jnp.argmax(jnp.where(far, lots, -1.0))] + noise[1]
 
 

@@ -1,8 +1,12 @@
-"""Frames of contacts between a plane and a capsule, turned as MuJoCo turns them.
+"""What MuJoCo Warp calls in every evaluation of the dynamics, of which RK4 makes four a sub-step.
 
-The cone of friction is a pyramid, so it matters where its edges lie. MuJoCo lays them along the
+`turn_frames` turns the frames of contacts between a plane and a capsule as MuJoCo turns them. The
+cone of friction is a pyramid, so it matters where its edges lie. MuJoCo lays them along the
 capsule. MuJoCo Warp 3.17 does so only where the capsule lies flatter than 60 degrees, and along y
 elsewhere: the legs of an ant stand steeper.
+
+`Peaks` keeps the most contacts and rows of constraints of a step. Warp's own flag for rows looks at
+the last evaluation of a sub-step alone.
 """
 
 from typing import Any, no_type_check
@@ -50,3 +54,37 @@ def turn_frames(m: Any, d: Any) -> None:
         inputs=[m.geom_type, d.geom_xmat, d.contact.geom, d.contact.worldid, d.nacon],
         outputs=[d.contact.frame],
     )
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def _rise(
+    nefc: wp.array(dtype=int),
+    nacon: wp.array(dtype=int),
+    ncollision: wp.array(dtype=int),
+    rows: wp.array(dtype=int),
+    pairs: wp.array(dtype=int),
+):
+    i = wp.tid()
+    rows[i] = wp.max(rows[i], nefc[i])
+    if i == 0:
+        pairs[0] = wp.max(pairs[0], wp.max(nacon[0], ncollision[0]))
+
+
+class Peaks:
+    def __init__(self, worlds: int):
+        self.rows = wp.zeros(worlds, dtype=int)  # of each world
+        self.pairs = wp.zeros(1, dtype=int)  # of all worlds together: they share the room
+
+    def clear(self) -> None:
+        self.rows.zero_()
+        self.pairs.zero_()
+
+    def rise(self, m: Any, d: Any) -> None:
+        """A `control` callback of MuJoCo Warp's: all contacts and constraints are known by then."""
+        wp.launch(
+            _rise,
+            dim=d.nworld,
+            inputs=[d.nefc, d.nacon, d.ncollision],
+            outputs=[self.rows, self.pairs],
+        )
