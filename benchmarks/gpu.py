@@ -286,7 +286,9 @@ def options(asked: Any) -> None:
             option = OPTIONS[name]
             try:
                 rate, _ = raw_rate(asked, worlds, option)
-                gap = gap_of(Raw(option, worlds), reference) if option.substeps <= SUBSTEPS else None
+                gap = (
+                    gap_of(Raw(option, worlds), reference) if option.substeps <= SUBSTEPS else None
+                )
             except Exception as error:  # some do not work everywhere: that is a result too
                 tell(f"options/{worlds}/{name}", None, "failed", note=option.note,
                      error=" ".join(str(error).split())[:200])  # fmt: skip
@@ -391,8 +393,9 @@ def episodes(asked: Any) -> None:
         for axis, i in (("x", 0), ("y", 1)):
             values[axis] = digits(ks_2samp(ours[2][:, i], theirs[2][:, i]).pvalue)
         means = {"return": [digits(a[0].mean()) for a in both]}
-        tell(f"episodes/{name}", min(values.values()), "smallest p of Kolmogorov-Smirnov tests",
-             p=values, means=means, episodes=len(ours[0]), limit=limit, against="EnvPool")  # fmt: skip
+        tell(f"episodes/{name}", min(values.values()), "smallest p of the KS tests",
+             p=values, means=means, episodes=len(ours[0]), limit=limit,
+             against="EnvPool")  # fmt: skip
 
 
 PARTS = {

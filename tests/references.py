@@ -87,7 +87,9 @@ class Maze(Gym):
         robotics()
         self.task, self.with_xy = CATALOG[name].robot, name == "AntMazeXY"
         point = name == "PointMaze"
-        self.env = gymnasium.make(f"{'PointMaze' if point else 'AntMaze'}_UMaze-v{3 if point else 4}")
+        self.env = gymnasium.make(
+            f"{'PointMaze' if point else 'AntMaze'}_UMaze-v{3 if point else 4}"
+        )
         self.env = self.env.unwrapped
         self.model, self.data = self.env.model, self.env.data
 
@@ -163,9 +165,7 @@ class Suite(Gym):
         if self.flips:
             mujoco.mj_subtreeVel(self.model, self.data)
             spin = self.data.subtree_angmom[self.model.body("torso").id, 1]
-            share = self.tolerance(
-                spin, (5, np.inf), margin=5, value_at_margin=0, sigmoid="linear"
-            )
+            share = self.tolerance(spin, (5, np.inf), margin=5, value_at_margin=0, sigmoid="linear")
             reward = reward * (5 * share + 1) / 6
         return Outcome(self.now(), obs, reward, False)
 
@@ -259,8 +259,8 @@ def put(name: str, before: Moment, sim: str = "warp-cpu", **limits: Any) -> tupl
     body = Body(single.qpos, single.qvel, single.episode)
     state, _ = env.reset(np.arange(len(before.qpos)))
     mark = _engine_of(env).mark(body, single.fields)
-    where = (lambda s: (s.body, s.warm, s.mark))
-    return env, eqx.tree_at(where, state, (body, single.warm, mark))
+    values = (body, single.warm, mark)
+    return env, eqx.tree_at(lambda s: (s.body, s.warm, s.mark), state, values)
 
 
 def again(name: str, cases: Cases, sim: str = "warp-cpu") -> dict[str, np.ndarray]:

@@ -1,6 +1,6 @@
-"""MuJoCo Warp's worlds, on its CPU device, against Gymnasium's, Gymnasium-Robotics' and dm_control's
-own: one step from each of 200 states that they visit, and a few steps in a row from a start. What
-goes wrong in them is seen.
+"""MuJoCo Warp's worlds, on its CPU device, against those of Gymnasium, Gymnasium-Robotics and
+dm_control: one step from each of 200 states that they visit, and a few steps in a row from a
+start. What goes wrong in them is seen.
 
 Largest gaps measured, mujoco and mujoco-warp 3.17.0 (positions; velocities; of the largest contact
 force; reward), in a step, and in what is seen after eight steps in a row:

@@ -1,5 +1,6 @@
-"""The contract of envs/base.py, for every entry of the catalogue, some of them on Warp's CPU device
-too, and two worlds of Gymnasium; and what collect makes of worlds, whether they step on the host or on the device."""
+"""The contract of envs/base.py, for every entry of the catalogue, some on Warp's CPU device
+too, and two worlds of Gymnasium; and what collect makes of worlds, whether they step on the host or
+on the device."""
 
 import builtins
 from dataclasses import dataclass, replace

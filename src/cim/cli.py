@@ -120,11 +120,12 @@ def evaluate(words: Sequence[str]) -> None:
     parser = Parser("evaluate", description=evaluate.__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--episodes", type=_count, default=1000, help="of each seed [1000]")
+    parser.add_argument("--sim", choices=("cpu", "gpu", "warp-cpu"), help="[as it was trained]")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     asked = parser.parse_args(words)
     from cim.launch import evaluate_run
 
-    report = evaluate_run(asked.run, asked.episodes)
+    report = evaluate_run(asked.run, asked.episodes, asked.sim)
     if asked.json:
         print(json.dumps(report))
     else:

@@ -52,7 +52,9 @@ class Config:
     position: tuple[int, int] | None = option(None, "observation dimensions that are x and y")
     area: Area | None = option(None, "box and cells of the coverage: x0,x1,y0,y1,columns,rows")
     contacts: int | None = option(None, "of a world, on the GPU: how many there is room for")
-    constraints: int | None = option(None, "of a world, on the GPU: how many rows there is room for")
+    constraints: int | None = option(
+        None, "of a world, on the GPU: how many rows there is room for"
+    )
     evaluations: int = option(10, "how often the run is evaluated on the way")
     evaluation_episodes: int = option(100, "episodes of each seed on these occasions")
     checkpoints: int = option(20, "how often the run is saved on the way")

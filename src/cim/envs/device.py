@@ -5,6 +5,9 @@ two steps is arrays, a DeviceState: it can be scanned over, saved and resumed. W
 scratch paper, so worlds with the same task and number share it.
 """
 
+# pyright: reportAttributeAccessIssue=false
+# (mujoco is compiled and has no types)
+
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -59,9 +62,7 @@ class DeviceWorlds:
     def reset(self, seeds: Int[np.ndarray, "N"]) -> tuple[DeviceState, Timestep]:
         return _reset(self, jnp.asarray(seeds, jnp.uint32))
 
-    def step(
-        self, state: DeviceState, action: Float[Any, "N act"]
-    ) -> tuple[DeviceState, Timestep]:
+    def step(self, state: DeviceState, action: Float[Any, "N act"]) -> tuple[DeviceState, Timestep]:
         return _step(self, state, jnp.asarray(action, jnp.float32))
 
 
@@ -158,7 +159,7 @@ class Engine:
     settle: Callable[..., Fields]
     start: Callable[..., Any]
     mark: Callable[..., Any]
-    drive: Callable[..., Push]
+    drive: Callable[..., Any]
     see: Callable[..., Any]
     judge: Callable[..., Any]
 

@@ -9,6 +9,9 @@ elsewhere: the legs of an ant stand steeper.
 the last evaluation of a sub-step alone.
 """
 
+# pyright: reportAttributeAccessIssue=false
+# (mujoco is compiled and has no types)
+
 from typing import Any, no_type_check
 
 import mujoco

@@ -1,1 +1,1 @@
-"""Robots and what they are paid for: one small file a family, functions of the arrays of one world."""
+"""Robots and what they are paid for: one file a family, functions of one world's arrays."""

@@ -1,5 +1,8 @@
 """Gymnasium's Ant-v4, without contact forces: [qpos, qvel], paid for speed along x."""
 
+# pyright: reportAttributeAccessIssue=false
+# (mujoco is compiled and has no types)
+
 from dataclasses import dataclass
 
 import jax

@@ -3,6 +3,9 @@
 Pure functions of arrays; `model` is static. The device maps them over worlds.
 """
 
+# pyright: reportAttributeAccessIssue=false
+# (mujoco is compiled and has no types)
+
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -125,5 +128,3 @@ def constant(array: np.ndarray) -> Array:
 
 def step_time(task: Task, model: mujoco.MjModel) -> float:
     return task.substeps * model.opt.timestep
-
-

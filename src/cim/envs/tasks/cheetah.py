@@ -1,5 +1,8 @@
 """Gymnasium's HalfCheetah-v4 with x: [qpos, qvel], paid for speed along x."""
 
+# pyright: reportAttributeAccessIssue=false
+# (mujoco is compiled and has no types)
+
 from dataclasses import dataclass
 
 import jax

@@ -1,5 +1,8 @@
 """Gymnasium-Robotics' FetchPush-v4 and FetchSlide-v4: a gripper that is led by its weld to a mocap
-body, and a thing on a table. 25 numbers; the goal is left out. Paid -1 until it lies at its goal."""
+body, and a thing on a table. 25 numbers, the goal left out. A step costs 1 until it lies there."""
+
+# pyright: reportAttributeAccessIssue=false
+# (mujoco is compiled and has no types)
 
 from dataclasses import dataclass
 from functools import cache
@@ -133,7 +136,5 @@ def angles(mat):
     cy = jnp.sqrt(mat[2, 2] ** 2 + mat[1, 2] ** 2)
     upright = cy > 1e-6
     x = jnp.where(upright, -jnp.arctan2(mat[1, 2], mat[2, 2]), 0.0)
-    z = jnp.where(
-        upright, -jnp.arctan2(mat[0, 1], mat[0, 0]), -jnp.arctan2(-mat[1, 0], mat[1, 1])
-    )
+    z = jnp.where(upright, -jnp.arctan2(mat[0, 1], mat[0, 0]), -jnp.arctan2(-mat[1, 0], mat[1, 1]))
     return jnp.stack([x, -jnp.arctan2(-mat[0, 2], cy), z])

@@ -3,6 +3,9 @@
 Departs from the models: their solver, PGS, does not exist in Warp; Newton's takes its place.
 """
 
+# pyright: reportAttributeAccessIssue=false
+# (mujoco is compiled and has no types)
+
 from dataclasses import dataclass
 
 import jax

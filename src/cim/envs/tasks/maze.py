@@ -4,6 +4,9 @@ The reward is 1 within 0.45 of the goal, and an episode goes on there, as in the
 is seen leaves the goal out.
 """
 
+# pyright: reportAttributeAccessIssue=false
+# (mujoco is compiled and has no types)
+
 from dataclasses import dataclass
 
 import jax

@@ -1,11 +1,16 @@
 """dm_control's planar walker, and the flip of the Unsupervised RL Benchmark.
 
-    h  height of the torso    u  its z-axis along the world's    v  speed of the centre of mass
-    L  angular momentum of the body
+h  height of the torso               u  its z-axis along the world's
+v  speed of the centre of mass       L  angular momentum of the body
 
-    S = (3 standing(h) + (1 + u) / 2) / 4           standing = 1 from 1.2 m on, 0.1 at 0.6 m
-    stand  S       walk, run  S (5 clip(v / v*, 0, 1) + 1) / 6       flip  S (5 clip(L / 5, 0, 1) + 1) / 6
+S = (3 standing(h) + (1 + u) / 2) / 4        standing = 1 from 1.2 m on, 0.1 at 0.6 m
+stand  S
+walk, run  S (5 clip(v / v*, 0, 1) + 1) / 6
+flip  S (5 clip(L / 5, 0, 1) + 1) / 6
 """
+
+# pyright: reportAttributeAccessIssue=false
+# (mujoco is compiled and has no types)
 
 from dataclasses import dataclass
 
