@@ -29,6 +29,7 @@ DEVICE = [
     f"{name}@warp-cpu"
     for name in ("Ant", "FetchPush", "PointMaze", "AntMaze", "AntMazeXY", "walker-flip")
 ]
+ALIKE = ("AntMaze@warp-cpu", "AntMazeXY@warp-cpu")  # they do not see where in the maze they start
 HOST = [name for name, entry in CATALOG.items() if "cpu" in entry.sims]
 NAMES = [*HOST, *DEVICE, PENDULUM, CARTPOLE]
 # What METHODS.md and Gymnasium's registry say; the engine is asked below.
@@ -189,7 +190,7 @@ def test_obs_after_an_end_is_the_first_of_the_worlds_next_episode(name, path):
     seeds = plan(name)[0]
     if path.env.spec.on_device:
         starts = path.obs[path.ended]
-        assert len(np.unique(starts, axis=0)) == len(starts)
+        assert len(np.unique(starts, axis=0)) == (1 if name in ALIKE else len(starts))
         assert name != "PointWorld" or (np.abs(starts) <= 0.05).all()
         return
     if name in CATALOG:
@@ -248,15 +249,16 @@ def test_other_seeds_give_other_worlds(name, path):
     env = make_env(name, len(seeds))
     other = env.reset(np.array([*seeds[:-1], 77]))[1].obs
     np.testing.assert_array_equal(other[:-1], path.start[:-1])
-    assert (other[-1] != path.start[-1]).any()
-    assert len(np.unique(path.start, axis=0)) == len(seeds)
+    assert (other[-1] != path.start[-1]).any() == (name not in ALIKE)
+    assert len(np.unique(path.start, axis=0)) == (1 if name in ALIKE else len(seeds))
 
 
 def test_a_world_of_many_behaves_as_it_would_alone(name, path):
     seeds, actions, limit = plan(name)
     alone = walk(name, seeds[1:2], actions[:, 1:2], limit)
+    rounding = 1e-6 if "@" in name else 0  # XLA sums three rewards otherwise than one
     jax.tree.map(
-        lambda ours, theirs: np.testing.assert_array_equal(ours[1:2], theirs),
+        lambda ours, theirs: np.testing.assert_allclose(ours[1:2], theirs, rtol=0, atol=rounding),
         path.copies,
         alone.copies,
     )

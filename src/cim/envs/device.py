@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -78,7 +78,7 @@ def device_worlds(
         ),
         Counter("resets/nan"),
     )
-    task = replace(task, contacts=contacts, constraints=constraints)
+    task = replace(cast(Any, task), contacts=contacts, constraints=constraints)
     return DeviceWorlds(task, replace(spec, on_device=True, counters=counters))
 
 
