@@ -233,17 +233,25 @@ def rate_of(run: Callable[..., Any], state: Any, steps: int, seconds: float) -> 
     return 1 / float(np.median(spent)), seen
 
 
-def raw_rate(asked: Any, worlds: int, option: Option = REFERENCE) -> tuple[float, np.ndarray]:
-    raw = Raw(option, worlds)
-    rate, iterations = rate_of(raw.roll(asked.steps), raw.start(), asked.steps, asked.seconds)
-    scale = worlds * max(1, option.substeps // SUBSTEPS)
-    return rate * scale, np.asarray(iterations)
+class Timed:
+    """A stepper, compiled: its rate can be asked for again and again."""
+
+    def __init__(self, asked: Any, worlds: int, option: Option = REFERENCE):
+        self.raw, self.asked = Raw(option, worlds), asked
+        self.run, self.state = self.raw.roll(asked.steps), self.raw.start()
+        self.scale = worlds * max(1, option.substeps // SUBSTEPS)
+        self.iterations = np.zeros(0)
+
+    def rate(self) -> float:
+        """Steps of all worlds a second."""
+        rate, seen = rate_of(self.run, self.state, self.asked.steps, self.asked.seconds)
+        self.iterations = np.asarray(seen)
+        return rate * self.scale
 
 
 def raw(asked: Any) -> None:
     for worlds in asked.worlds:
-        rate, _ = raw_rate(asked, worlds)
-        tell(f"raw/{worlds}", digits(rate), "env-steps/s")
+        tell(f"raw/{worlds}", digits(Timed(asked, worlds).rate()), "env-steps/s")
 
 
 def collect_rate(asked: Any, name: str, worlds: int) -> float:
@@ -262,8 +270,10 @@ def collect_rate(asked: Any, name: str, worlds: int) -> float:
 
 def collection(asked: Any) -> None:
     for worlds in asked.worlds:
-        reference, _ = raw_rate(asked, worlds)
+        raw = Timed(asked, worlds)
+        before = raw.rate()
         ours = collect_rate(asked, "Ant", worlds)
+        reference = (before + raw.rate()) / 2
         about = {"ratio": digits(ours / reference), "against": f"raw: {reference:.0f}"}
         tell(f"collect/{worlds}", digits(ours), "env-steps/s", seeds=asked.seeds, **about)
 
@@ -279,16 +289,16 @@ def gap_of(one: Raw, other: Raw) -> tuple[float, float]:
 
 def options(asked: Any) -> None:
     for worlds in asked.worlds:
-        base, _ = raw_rate(asked, worlds)
+        reference = Timed(asked, worlds)
+        base = reference.rate()
         tell(f"options/{worlds}/reference", digits(base), "env-steps/s", note=REFERENCE.note)
-        reference = Raw(REFERENCE, worlds)
         for name in asked.only or OPTIONS:
             option = OPTIONS[name]
             try:
-                rate, _ = raw_rate(asked, worlds, option)
-                gap = (
-                    gap_of(Raw(option, worlds), reference) if option.substeps <= SUBSTEPS else None
-                )
+                timed = Timed(asked, worlds, option)
+                rate = timed.rate()
+                base = reference.rate()  # again: the machine may not be ours alone
+                gap = gap_of(timed.raw, reference.raw) if option.substeps <= SUBSTEPS else None
             except Exception as error:  # some do not work everywhere: that is a result too
                 tell(f"options/{worlds}/{name}", None, "failed", note=option.note,
                      error=" ".join(str(error).split())[:200])  # fmt: skip
@@ -300,7 +310,9 @@ def options(asked: Any) -> None:
 
 def used(asked: Any) -> None:
     for worlds in asked.worlds:
-        _, iterations = raw_rate(asked, worlds)
+        timed = Timed(asked, worlds)
+        timed.rate()
+        iterations = timed.iterations
         shares = {f"p{p}": float(np.percentile(iterations, p)) for p in (50, 90, 99, 100)}
         slowest = float(np.median(iterations.max(axis=1)))
         tell(f"used/iterations/{worlds}", slowest, "of the slowest world", of=shares, note=NOTES)
