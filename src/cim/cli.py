@@ -120,11 +120,12 @@ def evaluate(words: Sequence[str]) -> None:
     parser = Parser("evaluate", description=evaluate.__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--episodes", type=_count, default=1000, help="of each seed [1000]")
+    parser.add_argument("--sim", choices=("cpu", "gpu", "warp-cpu"), help="[as it was trained]")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     asked = parser.parse_args(words)
     from cim.launch import evaluate_run
 
-    report = evaluate_run(asked.run, asked.episodes)
+    report = evaluate_run(asked.run, asked.episodes, asked.sim)
     if asked.json:
         print(json.dumps(report))
     else:
@@ -184,11 +185,12 @@ def envs(words: Sequence[str]) -> None:
     if asked.json:
         print(json.dumps(listing()))
         return
-    print(f"{'name':<16} {'engine':<20} {'obs':>4} {'act':>4} {'limit':>6}  x, y")
+    print(f"{'name':<16} {'engine':<20} {'obs':>4} {'act':>4} {'limit':>6}  {'sims':<8}  x, y")
     for row in listing():
+        where = "dims {}, {}".format(*row["position"]) if row["position"] else "not seen"
         print(
             f"{row['name']:<16} {row['engine']:<20} {row['observation']:>4} {row['action']:>4} "
-            f"{row['time_limit']:>6}  dims {row['position'][0]}, {row['position'][1]}"
+            f"{row['time_limit']:>6}  {', '.join(row['sims']):<8}  {where}"
         )
     print("gym:ID           any environment registered with Gymnasium, for example gym:Pendulum-v1")
 

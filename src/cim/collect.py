@@ -18,7 +18,7 @@ from cim.envs.base import Env
 from cim.parts.running import Running, whiten
 from cim.parts.seeds import each_seed
 from cim.parts.skills import Skills
-from cim.types import Batch, Choice, HostOrDevice, Keys, Timestep
+from cim.types import Batch, Choice, CimError, HostOrDevice, Keys, MetricsOfSeeds, Timestep
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,22 @@ def _loop(env, behaviour, player, cursor, keys, length):
     assert notes is not None
     batch = Batch(**{name: jnp.asarray(room) for name, room in notes.items()})
     return Cursor(state, obs, marks), batch
+
+
+def counted(env: Env, cursor: Cursor) -> MetricsOfSeeds:
+    """What the worlds of each seed have counted since the run began. Raises where the physics was
+    wrong, before anything is learned from it."""
+    metrics, seeds = {}, len(cursor.marks.ended)
+    for number, counter in enumerate(env.spec.counters):
+        count = cursor.env.counters[:, number].reshape(seeds, -1).sum(axis=1)
+        if counter.end and count.any():
+            raise Overflow(counter.end)
+        metrics[counter.name] = count.astype(jnp.float32)
+    return metrics
+
+
+class Overflow(CimError):
+    """The simulator left something out."""
 
 
 def _room(example: HostOrDevice, length: int) -> np.ndarray:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from cim.collect import Behaviour, Player, begin, collect
+from cim.collect import Behaviour, Player, begin, collect, counted
 from cim.envs.base import Env
 from cim.stats import summary
 from cim.train import Config, Learners, world_seeds
@@ -51,6 +51,7 @@ def play(
     while (over < quota).any():
         keys = _next(keys)
         cursor, batch = collect(env, behaviour, player, cursor, keys, CHUNK)
+        counted(env, cursor)
         notes.append(_brief(env.spec, batch))
         over = over + notes[-1]["ended"].sum(axis=1)
     joined = {k: np.concatenate([note[k] for note in notes], axis=1) for k in notes[0]}

@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 
 from cim.collect import begin
 from cim.envs.base import Env
+from cim.envs.catalog import Sim
 from cim.evaluate import Episodes, evaluate, judge, visits, worlds_per_seed
 from cim.options import from_json, to_json
 from cim.runs import Board, Run
@@ -36,6 +37,7 @@ from cim.train import (
 )  # fmt: skip
 from cim.types import CimError, EnvSpec, UserError
 
+ROOM = ("contacts", "constraints")  # of the simulator: a run that needs more goes on with more
 DRAWN = 200  # episodes of each seed whose paths are kept for figures
 
 
@@ -76,10 +78,12 @@ def launch(
     return run
 
 
-def load(folder: str | Path) -> tuple[Config, Learners]:
-    """The configuration of a run and what it last saved, every array with the seeds in front."""
+def load(folder: str | Path, sim: Sim | None = None) -> tuple[Config, Learners]:
+    """The configuration of a run and what it last saved, every array with the seeds in front.
+    `sim`: to play it on another engine than it was trained on."""
     run = Run(folder)
     config = from_json(run.config, f"{run.folder}/config.json")
+    config = replace(config, sim=sim or config.sim)
     mine, _ = jax.eval_shape(partial(fresh, config, config.make_env(config.worlds).spec))
     saved, _ = run.load({"learners": mine.learners})
     return config, saved["learners"]
@@ -91,7 +95,7 @@ def _open(config: Config, out: str | Path, resume: bool, overwrite: bool) -> Run
     run = Run(out)
     stored = to_json(from_json(run.config, f"{run.folder}/config.json"))
     for name, value in to_json(config).items():
-        if name != "cim" and stored[name] != value:
+        if name not in ("cim", *ROOM) and stored[name] != value:
             raise UserError(
                 f"{out} has {name} = {stored[name]}, not {value}: resume keeps its settings"
             )
@@ -100,7 +104,8 @@ def _open(config: Config, out: str | Path, resume: bool, overwrite: bool) -> Run
 
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version(), "machine": platform.machine()}
-    for package in ("jax", "equinox", "optax", "envpool", "gymnasium", "mujoco", "numpy"):
+    for package in ("jax", "equinox", "optax", "envpool", "gymnasium", "mujoco", "mujoco-warp",
+                    "warp-lang", "numpy"):  # fmt: skip
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -244,7 +249,8 @@ def keep_results(
     run: Run, config: Config, spec: EnvSpec, episodes: Episodes, step: int
 ) -> dict[str, Any]:
     """RUN/results: the report, and what figures are drawn from."""
-    about = {"method": to_json(config)["method"]["name"], "env": config.env, "steps": step}
+    about = {"method": to_json(config)["method"]["name"], "env": config.env, "sim": config.sim,
+             "steps": step}  # fmt: skip
     report = about | judge(episodes, spec.area)
     run.write_result("evaluation", report)
     arrays = {
@@ -271,9 +277,11 @@ def _readable(metrics: dict[str, Any]) -> dict[str, list[float | None]]:
     return {n: [v if math.isfinite(v) else None for v in values] for n, values in lists.items()}
 
 
-def evaluate_run(folder: str | Path, episodes: int = 1000) -> dict[str, Any]:
+def evaluate_run(
+    folder: str | Path, episodes: int = 1000, sim: Sim | None = None
+) -> dict[str, Any]:
     """Play what a run last saved, and keep the report in its folder."""
-    config, learners = load(folder)
+    config, learners = load(folder, sim)
     run = Run(folder)
     worlds = config.seeds * worlds_per_seed(config.seeds, episodes)
     env = config.make_env(worlds)

@@ -23,6 +23,7 @@ PARTS: dict[str, dict[str, type]] = {
     "coefficient": dict(COEFFICIENTS),
 }
 FORMAT = 1  # of config.json
+SINCE: dict[str, Any] = {"sim": "cpu", "contacts": None, "constraints": None}  # younger than it
 
 
 def part(kind: str, name: str) -> type:
@@ -133,7 +134,7 @@ def from_json(content: dict[str, Any], source: str) -> Config:
             f"{source} is of format {content.get('format')}, written by cim {content.get('cim')}; "
             f"this one ({cim.__version__}) reads up to {FORMAT}: upgrade cim"
         )
-    values = {}
+    values, content = {}, SINCE | content
     for field in dataclasses.fields(Config):
         if field.name not in content:
             raise UserError(f"{source} lacks {field.name!r}")

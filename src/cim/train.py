@@ -19,9 +19,9 @@ from jaxtyping import Array, Float, Int
 from cim.agents.base import Agent
 from cim.agents.ppo import PPO
 from cim.coefficient import Coefficient, Constant
-from cim.collect import Behaviour, Cursor, Player, begin, collect
+from cim.collect import Behaviour, Cursor, Player, begin, collect, counted
 from cim.envs.base import Env
-from cim.envs.catalog import entry_of, make_env
+from cim.envs.catalog import Sim, check_sim, entry_of, make_env
 from cim.methods.base import IntrinsicMethod
 from cim.methods.cim import CIM
 from cim.parts.running import Running, whiten
@@ -38,6 +38,7 @@ class Config:
 
     method: IntrinsicMethod = option(CIM(), "what makes the agent curious")
     env: str = option("PointMaze", "a name of `cim envs`, or gym:ID")
+    sim: Sim = option("cpu", "what steps it; warp-cpu: as on the GPU, without one")
     agent: Agent = option(PPO(), "what learns")
     coefficient: Coefficient = option(Constant(), "how much the bonus weighs: tau")
     steps: int = option(1_000_000, "environment steps of each seed")
@@ -50,6 +51,10 @@ class Config:
     normalise: bool = option(True, "observations, by their running mean and variance")
     position: tuple[int, int] | None = option(None, "observation dimensions that are x and y")
     area: Area | None = option(None, "box and cells of the coverage: x0,x1,y0,y1,columns,rows")
+    contacts: int | None = option(None, "of a world, on the GPU: how many there is room for")
+    constraints: int | None = option(
+        None, "of a world, on the GPU: how many rows there is room for"
+    )
     evaluations: int = option(10, "how often the run is evaluated on the way")
     evaluation_episodes: int = option(100, "episodes of each seed on these occasions")
     checkpoints: int = option(20, "how often the run is saved on the way")
@@ -82,12 +87,14 @@ class Config:
         return Behaviour(self.agent, self.method.skills)
 
     def make_env(self, num_envs: int) -> Env:
-        return make_env(self.env, num_envs, self.time_limit, self.position, self.area)
+        where, room = (self.position, self.area), (self.contacts, self.constraints)
+        return make_env(self.env, num_envs, self.time_limit, *where, self.sim, *room)
 
 
 def resolve(config: Config) -> Config:
     """The same run with nothing left open; refuses what cannot work."""
     entry = entry_of(config.env)
+    check_sim(config.env, config.sim)
     filled = replace(
         config,
         num_envs=config.num_envs or (entry.num_envs if entry else 16),
@@ -97,8 +104,10 @@ def resolve(config: Config) -> Config:
     for name in ("steps", "seeds", "num_envs", "rollout", "keep", "checkpoints"):
         if getattr(filled, name) < 1:
             raise UserError(f"{name.replace('_', '-')} = {getattr(filled, name)}: at least 1")
-    if filled.time_limit is not None and filled.time_limit < 1:
-        raise UserError(f"time-limit = {filled.time_limit}: at least 1")
+    for name in ("time_limit", "contacts", "constraints"):
+        value = getattr(filled, name)
+        if value is not None and value < 1:
+            raise UserError(f"{name.replace('_', '-')} = {value}: at least 1")
     if filled.evaluations < 0 or (filled.evaluations and filled.evaluation_episodes < 1):
         raise UserError("evaluations must be 0 or more, evaluation-episodes at least 1")
     if not filled.streams:
@@ -219,9 +228,10 @@ def advance(config: Config, env: Env, state: TrainState) -> tuple[TrainState, Me
     player, behaviour = state.mine.learners.player, config.behaviour
     assert config.rollout is not None
     cursor, rollout = collect(env, behaviour, player, state.cursor, k_collect, config.rollout)
+    counts = counted(env, cursor)
     progress = (state.iteration / config.iterations).astype(jnp.float32)
     mine, metrics = learn(config, env.spec, state.mine, rollout, progress, k_learn)
-    return TrainState(mine, cursor, keys, state.iteration + 1), metrics
+    return TrainState(mine, cursor, keys, state.iteration + 1), metrics | counts
 
 
 @jax.jit

@@ -39,6 +39,14 @@ class Area:
 
 
 @dataclass(frozen=True)
+class Counter:
+    """What each world counts of things that should not happen."""
+
+    name: str  # of the metric
+    end: str = ""  # why nothing may be learned once it has; empty: it may
+
+
+@dataclass(frozen=True)
 class EnvSpec:
     """What everybody needs to know about an environment before it has seen a state."""
 
@@ -50,6 +58,7 @@ class EnvSpec:
     on_device: bool = False  # steps are pure functions of arrays
     position: tuple[int, int] | None = None  # which observation dimensions are x and y
     area: Area | None = None
+    counters: tuple[Counter, ...] = ()  # the columns of env_state.counters
 
 
 class Timestep(eqx.Module):

@@ -47,7 +47,7 @@ def film(
     """One episode of the greedy policy of a seed, with a skill drawn as in evaluation if none is
     given. Gymnasium's environments choose the size of their frames themselves."""
     run = Run(run_folder)
-    config, learners = load(run_folder)
+    config, learners = load(run_folder, sim="cpu")  # where there are cameras
     out = out or run.figure(_name(skill, seed))
     _check(config, out, seed, steps, size)
     if skill is not None:

@@ -98,7 +98,8 @@ class EnvPoolWorlds:
 
     def _observe(self, seen: Any) -> Float[np.ndarray, "N obs"]:
         if self._parts:
-            seen = np.concatenate([seen[part] for part in self._parts], axis=-1)
+            rows = [seen[part].reshape(len(seen[part]), -1) for part in self._parts]
+            seen = np.concatenate(rows, axis=-1)
         return seen.astype(np.float32)
 
 
