@@ -6,6 +6,8 @@ axis, and a seed's random numbers come from its own key.
 """
 
 import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,7 +21,15 @@ from jaxtyping import Array, Float, Int
 from cim.agents.base import Agent
 from cim.agents.ppo import PPO
 from cim.coefficient import Coefficient, Constant
-from cim.collect import Behaviour, Cursor, Player, begin, collect, counted
+from cim.collect import (
+    Behaviour,
+    Cursor,
+    Party,
+    Player,
+    begin_together,
+    collect_together,
+    counted,
+)
 from cim.envs.base import Env
 from cim.envs.catalog import Sim, check_sim, entry_of, make_env
 from cim.methods.base import IntrinsicMethod
@@ -136,6 +146,15 @@ def of_one_seed(config: Config, spec: EnvSpec) -> EnvSpec:
     return replace(spec, num_envs=config.num_envs)
 
 
+def must_share(configs: Sequence[Config]) -> None:
+    """Refuse runs that cannot lie side by side in one environment."""
+    for name in ("env", "sim", "rollout", "time_limit", "position", "area", "contacts",
+                 "constraints"):  # fmt: skip
+        values = {getattr(config, name) for config in configs}
+        if len(values) > 1:
+            raise UserError(f"runs side by side must share {name.replace('_', '-')}: {values}")
+
+
 class Learners(eqx.Module):
     agent: Any
     method: Any
@@ -180,9 +199,18 @@ def world_seeds(config: Config, purpose: int, attempt: int = 0) -> Int[np.ndarra
 
 
 def init(config: Config, env: Env) -> TrainState:
-    cursor = begin(env, config.behaviour, world_seeds(config, 0))
-    mine, keys = fresh(config, env.spec)
-    return TrainState(mine, cursor, keys, jnp.zeros((), jnp.int32))
+    return init_together([config], env)[0]
+
+
+def init_together(configs: Sequence[Config], env: Env) -> list[TrainState]:
+    """Several runs, whose worlds lie side by side in one environment."""
+    behaviours = [config.behaviour for config in configs]
+    cursors = begin_together(env, behaviours, [world_seeds(config, 0) for config in configs])
+    states = []
+    for config, cursor in zip(configs, cursors, strict=True):
+        mine, keys = fresh(config, env.spec)
+        states.append(TrainState(mine, cursor, keys, jnp.zeros((), jnp.int32)))
+    return states
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -224,14 +252,50 @@ def _example(config: Config, spec: EnvSpec) -> Batch:
 
 def advance(config: Config, env: Env, state: TrainState) -> tuple[TrainState, MetricsOfSeeds]:
     """One rollout and what is learned from it."""
-    keys, k_collect, k_learn = _split(state.keys)
-    player, behaviour = state.mine.learners.player, config.behaviour
-    assert config.rollout is not None
-    cursor, rollout = collect(env, behaviour, player, state.cursor, k_collect, config.rollout)
-    counts = counted(env, cursor)
-    progress = (state.iteration / config.iterations).astype(jnp.float32)
-    mine, metrics = learn(config, env.spec, state.mine, rollout, progress, k_learn)
-    return TrainState(mine, cursor, keys, state.iteration + 1), metrics | counts
+    return advance_together([config], env, [state])[0]
+
+
+def advance_together(
+    configs: Sequence[Config], env: Env, states: Sequence[TrainState]
+) -> list[tuple[TrainState, MetricsOfSeeds]]:
+    """One rollout of all worlds; then every run learns from its own."""
+    split = [_split(state.keys) for state in states]
+    parties = [
+        Party(state.mine.learners.player, state.cursor, k_collect)
+        for state, (_, k_collect, _) in zip(states, split, strict=True)
+    ]
+    length = configs[0].rollout
+    assert length is not None
+    collected = collect_together(env, tuple(c.behaviour for c in configs), parties, length)
+    after = []
+    for config, state, (keys, _, k_learn), (cursor, rollout) in zip(
+        configs, states, split, collected, strict=True
+    ):
+        counts = counted(env, cursor)
+        progress = (state.iteration / config.iterations).astype(jnp.float32)
+        mine, metrics = learn(config, env.spec, state.mine, rollout, progress, k_learn)
+        new = TrainState(mine, cursor, keys, state.iteration + 1)
+        after.append((new, metrics | counts))
+    return after
+
+
+def compile_together(configs: Sequence[Config], env: Env, states: Sequence[TrainState]) -> None:
+    """Compile what several runs learn by all at once, into JAX's cache on disk: it would compile
+    one after another."""
+    cached = getattr(jax.config, "jax_compilation_cache_dir", None)
+    if len(configs) == 1 or not env.spec.on_device or not cached:
+        return
+    behaviours, length = tuple(config.behaviour for config in configs), configs[0].rollout
+    assert length is not None
+    parties = [Party(s.mine.learners.player, s.cursor, s.keys) for s in states]
+    shapes = jax.eval_shape(lambda p: collect_together(env, behaviours, p, length), parties)
+
+    def one(config: Config, state: TrainState, rollout: Any) -> None:
+        now = jnp.zeros(())
+        learn.lower(config, env.spec, state.mine, rollout, now, state.keys).compile()
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(one, configs, states, [rollout for _, rollout in shapes]))
 
 
 @jax.jit
