@@ -48,7 +48,6 @@ class Config:
 
     method: IntrinsicMethod = option(CIM(), "what makes the agent curious")
     env: str = option("PointMaze", "a name of `cim envs`, or gym:ID")
-    sim: Sim = option("cpu", "what steps it; warp-cpu: as on the GPU, without one")
     agent: Agent = option(PPO(), "what learns")
     coefficient: Coefficient = option(Constant(), "how much the bonus weighs: tau")
     steps: int = option(1_000_000, "environment steps of each seed")
@@ -61,6 +60,7 @@ class Config:
     normalise: bool = option(True, "observations, by their running mean and variance")
     position: tuple[int, int] | None = option(None, "observation dimensions that are x and y")
     area: Area | None = option(None, "box and cells of the coverage: x0,x1,y0,y1,columns,rows")
+    sim: Sim = option("cpu", "the engine; warp-cpu: the GPU's, without one")
     contacts: int | None = option(None, "of a world, on the GPU: how many there is room for")
     constraints: int | None = option(
         None, "of a world, on the GPU: how many rows there is room for"
