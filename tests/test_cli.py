@@ -102,7 +102,7 @@ def test_methods_and_envs_speak_json(capsys):
     ("words", "says"),
     [
         (["tran"], "'tran' is unknown; known: train"),
-        (["train", "--method", "cmi"], "did you mean cim"),
+        (["train", "--method", "cimm"], "did you mean cim"),
         (["train", "--env", "Antt"], "did you mean Ant"),
         (["train", "--env", "gym:Nope-v0"], "cannot make 'Nope-v0'"),
         (["train", "--method.alignmnt", "mse"], "did you mean --method.alignment?"),

@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from cim.parts.episodes import companion, first_visits, segments
+from cim.types import Batch
 
 # World 0: steps 0-1, 2, 3-6. World 1: all seven. World 2: 0-5, 6.
 ENDED = np.zeros((7, 3), bool)
@@ -56,8 +55,17 @@ def test_an_end_at_the_border_of_the_batch_changes_nothing():
 
 
 def visits(reached, ended):
-    """Of [T, N, obs]; nothing else of a batch is looked at."""
-    return first_visits(SimpleNamespace(ended=jnp.asarray(ended), next_obs=jnp.asarray(reached)))
+    """Of states [T, N, obs]; ends are of either kind."""
+    rows = jnp.zeros(ended.shape)
+    over, reached, none = jnp.asarray(ended), jnp.asarray(reached), rows.astype(bool)
+    kinds = [(over, none), (none, over)]
+    wide, age = rows[..., None], rows.astype(jnp.int32)
+    one, other = (
+        first_visits(Batch(reached, wide, rows, wide, reached, rows, *kind, age, wide))
+        for kind in kinds
+    )
+    np.testing.assert_array_equal(one, other)
+    return one
 
 
 def test_a_first_visit_is_to_a_state_new_in_its_segment():

@@ -337,5 +337,5 @@ def test_the_scale_of_a_crowd_is_that_of_its_members_among_themselves(crowd, row
 )
 def test_more_neighbours_than_there_are_are_refused(sizes, words):
     with pytest.raises(UserError, match=f"method.k = {words}"):
-        must_find(*sizes)
-    assert must_find(4, 5, 9) is None
+        must_find(Particles(sizes[0]), *sizes[1:])
+    assert must_find(Particles(4), 5, 9) is None

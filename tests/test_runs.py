@@ -6,14 +6,19 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import cim.options
 import cim.runs
 from cim.agents.ppo import PPO
-from cim.launch import Diverged, evaluate_run, launch, load
+from cim.launch import Diverged, evaluate_run, launch, launch_together, load
+from cim.methods.base import IntrinsicMethod
 from cim.methods.cim import CIM
+from cim.methods.rnd import RND
 from cim.options import from_json, to_json
 from cim.runs import CorruptCheckpoint, Run, atomic
 from cim.train import Config, resolve
@@ -28,8 +33,8 @@ WORDS = [
 CLOCK = ("wall_s",)
 
 
-def small(**changes):
-    method, agent = CIM(width=8, passes=1, minibatch=16), PPO(width=8, epochs=1)
+def small(method_of=None, **changes):
+    method, agent = method_of or CIM(width=8, passes=1, minibatch=16), PPO(width=8, epochs=1)
     base = {"steps": 400, "num_envs": 4, "rollout": 25, "evaluations": 2, "evaluation_episodes": 5}
     return Config(method, "PointWorld", agent, **(base | changes))
 
@@ -236,3 +241,71 @@ def test_what_is_not_a_number_stops_the_run_by_its_name(tmp_path, monkeypatch):
     with pytest.raises(Diverged, match=r"observation is not finite at step 100 \(seed 0\)"):
         launch(small(seed=0, steps=300, time_limit=31), tmp_path / "r")
     assert not Run(tmp_path / "r").checkpoints
+
+
+BESIDE = RND(width=8, features=4, minibatch=50)
+
+
+def test_runs_side_by_side_are_the_runs_they_would_be_alone(run, tmp_path):
+    """Up to rounding: elsewhere the same program is compiled for other worlds beside it."""
+    other = small(method_of=BESIDE, seeds=3, num_envs=5)
+    pair = launch_together([small(seeds=2), other], [tmp_path / "cim", tmp_path / "rnd"])
+    assert [r.config["method"]["name"] for r in pair] == ["cim", "rnd"]
+    alone = launch(other, tmp_path / "alone")
+    for together, apart in zip(pair, (run, alone), strict=True):
+        assert len(together.metrics) == len(apart.metrics)
+        for name, array in arrays(apart).items():
+            if array.dtype.kind == "f":
+                np.testing.assert_allclose(
+                    arrays(together)[name], array, rtol=1e-3, atol=1e-3, err_msg=name
+                )
+
+
+def test_one_of_several_goes_on_alone_and_all_go_on_together(tmp_path):
+    outs = [tmp_path / "cim", tmp_path / "rnd"]
+    both = [small(), small(method_of=BESIDE)]
+    whole = launch_together(both, [tmp_path / "a", tmp_path / "b"])
+    pair = launch_together(both, outs)
+    for run in pair:
+        for late in run.checkpoints[1:]:
+            late.unlink()
+    first = arrays(pair[0])
+    launch(both[0], outs[0], resume=True)
+    assert len(pair[1].checkpoints) == 1
+    launch_together(both, outs, resume=True)
+    for run, uninterrupted in zip(pair, whole, strict=True):
+        assert [x["step"] for x in run.metrics] == [x["step"] for x in uninterrupted.metrics]
+        for name, array in arrays(uninterrupted).items():
+            if array.dtype.kind == "f":
+                np.testing.assert_allclose(
+                    arrays(run)[name], array, rtol=1e-3, atol=1e-3, err_msg=name
+                )
+    assert any((first[name] != array).any() for name, array in arrays(whole[0]).items())
+
+
+@dataclass(frozen=True)
+class Sick(IntrinsicMethod):
+    """Its second lesson is its last."""
+
+    def init(self, spec, key):
+        return jnp.zeros(())
+
+    def reward(self, state, batch, key):
+        return jnp.where(state < 1, 1.0, jnp.nan) * jnp.ones((1, *batch.reward.shape))
+
+    def update(self, state, batch, key):
+        return state + 1, {}
+
+
+def test_one_that_diverges_leaves_the_others_alone(tmp_path, monkeypatch):
+    monkeypatch.setitem(cim.options.PARTS["method"], "sick", Sick)
+    with pytest.raises(Diverged, match="loss or bonus is not finite at step 200"):
+        launch_together([small(method_of=Sick()), small()], [tmp_path / "sick", tmp_path / "cim"])
+    assert Run(tmp_path / "cim").metrics[-1]["step"] == 400
+    assert Run(tmp_path / "sick").metrics[-1]["step"] == 100
+
+
+def test_runs_that_cannot_share_worlds_are_refused(tmp_path):
+    with pytest.raises(UserError, match="must share rollout"):
+        launch_together([small(), small(rollout=50)], [tmp_path / "a", tmp_path / "b"])
+    assert not list(tmp_path.iterdir())

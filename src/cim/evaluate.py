@@ -21,7 +21,7 @@ from cim.train import Config, Learners, world_seeds
 from cim.types import Area, Batch, EnvSpec, Keys, UserError
 
 METRIC_VERSION = 1
-WORLDS = 64  # stepped side by side, of all seeds together
+WORLDS = {"cpu": 64, "warp-cpu": 64, "gpu": 16_384}  # side by side, of all seeds together
 CHUNK = 100  # steps collected at a time
 
 
@@ -36,8 +36,8 @@ class Episodes:
     paths: Float[np.ndarray, "S E H 2"] | None
 
 
-def worlds_per_seed(seeds: int, episodes: int) -> int:
-    return max(1, min(episodes, WORLDS // seeds))
+def worlds_per_seed(config: Config, episodes: int) -> int:
+    return max(1, min(episodes, WORLDS[config.sim] // config.seeds))
 
 
 def play(
@@ -172,7 +172,7 @@ def evaluate(
     """Play a run's policies: all its seeds at once. Give `env` to use the same worlds again."""
     if episodes < 1:
         raise UserError(f"episodes = {episodes}: at least 1 is needed")
-    worlds = worlds_per_seed(config.seeds, episodes)
+    worlds = worlds_per_seed(config, episodes)
     env = env or config.make_env(config.seeds * worlds)
     behaviour = Behaviour(config.agent, config.method.skills, greedy=True)
     numbers = config.seed + jnp.arange(config.seeds, dtype=jnp.uint32)

@@ -31,7 +31,6 @@ from cim.train import (
     TrainState,
     advance_together,
     check,
-    compile_together,
     fresh,
     init_together,
     must_share,
@@ -90,7 +89,6 @@ def launch_together(
         check(config, env.spec)
     runs = [_open(c, out, resume, overwrite) for c, out in zip(configs, outs, strict=True)]
     states = _restore(configs, env, runs) if resume else init_together(configs, env)
-    compile_together(configs, env, states)
     with _polite() as asked, _watched(watcher or Watcher(), configs, runs, states) as sessions:
         _go(sessions, env, states, asked)
     return runs
@@ -102,14 +100,15 @@ def _go(sessions: list["Session"], env: Env, states: list[TrainState], asked: li
     while live:
         configs = [sessions[i].config for i in live]
         stepped = advance_together(configs, env, [states[i] for i in live])
+        stop = bool(asked)  # what comes after this waits for the next iteration
         for i, (state, metrics) in zip(live, stepped, strict=True):
             states[i] = state
             try:
-                sessions[i].take(state, metrics, env, bool(asked))
+                sessions[i].take(state, metrics, env, stop)
             except Diverged as error:
                 errors.append(error)
         gone = [i for i in live if sessions[i].over(states[i])]
-        if asked and len(gone) < len(live):
+        if stop and len(gone) < len(live):
             raise Stopped(_stopped(sessions, live))
         if gone:
             live = [i for i in live if i not in gone]
@@ -311,7 +310,7 @@ class Session:
     def _evaluate(self, learners: Learners, step: int, last: bool) -> None:
         config, count = self.config, self.config.evaluation_episodes
         if self.judges is None:
-            self.judges = config.make_env(config.seeds * worlds_per_seed(config.seeds, count))
+            self.judges = config.make_env(config.seeds * worlds_per_seed(config, count))
         episodes = evaluate(config, learners, count, self.judges)
         spec = self.judges.spec
         report = judge(episodes, spec.area)
@@ -361,7 +360,7 @@ def evaluate_run(
     """Play what a run last saved, and keep the report in its folder."""
     config, learners = load(folder, sim)
     run = Run(folder)
-    worlds = config.seeds * worlds_per_seed(config.seeds, episodes)
+    worlds = config.seeds * worlds_per_seed(config, episodes)
     env = config.make_env(worlds)
     step = int(run.checkpoints[-1].stem.split("_")[1])
     return keep_results(run, config, env.spec, evaluate(config, learners, episodes, env), step)

@@ -6,7 +6,7 @@ axis, and a seed's random numbers come from its own key.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -206,11 +206,11 @@ def init_together(configs: Sequence[Config], env: Env) -> list[TrainState]:
     """Several runs, whose worlds lie side by side in one environment."""
     behaviours = [config.behaviour for config in configs]
     cursors = begin_together(env, behaviours, [world_seeds(config, 0) for config in configs])
-    states = []
-    for config, cursor in zip(configs, cursors, strict=True):
-        mine, keys = fresh(config, env.spec)
-        states.append(TrainState(mine, cursor, keys, jnp.zeros((), jnp.int32)))
-    return states
+    begun = _each(lambda config: fresh(config, env.spec), configs)
+    return [
+        TrainState(mine, cursor, keys, jnp.zeros((), jnp.int32))
+        for (mine, keys), cursor in zip(begun, cursors, strict=True)
+    ]
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -267,35 +267,27 @@ def advance_together(
     length = configs[0].rollout
     assert length is not None
     collected = collect_together(env, tuple(c.behaviour for c in configs), parties, length)
-    after = []
-    for config, state, (keys, _, k_learn), (cursor, rollout) in zip(
-        configs, states, split, collected, strict=True
-    ):
-        counts = counted(env, cursor)
+    counts = [counted(env, cursor) for cursor, _ in collected]
+
+    def one(
+        config: Config, state: TrainState, split: tuple[Keys, Keys, Keys],
+        found: tuple[Cursor, Batch],
+    ) -> tuple[TrainState, MetricsOfSeeds]:  # fmt: skip
+        (keys, _, k_learn), (cursor, rollout) = split, found
         progress = (state.iteration / config.iterations).astype(jnp.float32)
         mine, metrics = learn(config, env.spec, state.mine, rollout, progress, k_learn)
-        new = TrainState(mine, cursor, keys, state.iteration + 1)
-        after.append((new, metrics | counts))
-    return after
+        return TrainState(mine, cursor, keys, state.iteration + 1), metrics
+
+    after = _each(one, configs, states, split, collected)
+    return [(state, found | more) for (state, found), more in zip(after, counts, strict=True)]
 
 
-def compile_together(configs: Sequence[Config], env: Env, states: Sequence[TrainState]) -> None:
-    """Compile what several runs learn by all at once, into JAX's cache on disk: it would compile
-    one after another."""
-    cached = getattr(jax.config, "jax_compilation_cache_dir", None)
-    if len(configs) == 1 or not env.spec.on_device or not cached:
-        return
-    behaviours, length = tuple(config.behaviour for config in configs), configs[0].rollout
-    assert length is not None
-    parties = [Party(s.mine.learners.player, s.cursor, s.keys) for s in states]
-    shapes = jax.eval_shape(lambda p: collect_together(env, behaviours, p, length), parties)
-
-    def one(config: Config, state: TrainState, rollout: Any) -> None:
-        now = jnp.zeros(())
-        learn.lower(config, env.spec, state.mine, rollout, now, state.keys).compile()
-
+def _each(f: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
+    """f of every run; of several at once, so that they also compile side by side."""
+    if len(columns[0]) == 1:
+        return [f(*(column[0] for column in columns))]
     with ThreadPoolExecutor() as pool:
-        list(pool.map(one, configs, states, [rollout for _, rollout in shapes]))
+        return list(pool.map(f, *columns))
 
 
 @jax.jit

@@ -13,8 +13,8 @@ writes. `visits` adds the original's count bonus, paid where a state is seen for
 its episode: for worlds of few states (it is 0 in the original's continuous tasks).
 
 Departs from the paper: KL is taken with the policy's own deviation (the released PyTorch code takes
-the adversary's for it). The adversary learns at 0.3 of PPO's rate, as the paper says (the released
-optimiser has the full one).
+the adversary's for it). Episodes that a rollout cuts count their visits anew. The adversary learns
+at 0.3 of PPO's rate, as the paper says (the released optimiser has the full one).
 """
 
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class AGAC(IntrinsicMethod[AGACState]):
         return self.form == "advantage"
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
         if self.visits and length == 1:
             raise UserError(
                 f"method.visits = {self.visits} counts along episodes, which a replay has not: "

@@ -80,8 +80,8 @@ class APS(IntrinsicMethod[APSState]):
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         must_tell_apart(self.skill_kind, self.skill_dim)
-        must_find(self.k, self.crowd, rows)
-        must_fit(self.minibatch, rows)
+        must_find(self.particles, self.crowd, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> APSState:
         sizes = [spec.obs_dim, *[self.width] * self.layers, self.skill_dim]
@@ -110,5 +110,5 @@ class APS(IntrinsicMethod[APSState]):
 
 
 def along(phi: Float[Array, "*n d"], z: Float[Array, "*n d"]) -> Float[Array, "*n"]:
-    """phi.z / || phi ||"""
-    return jnp.sum(unit(phi) * z, axis=-1)
+    """The cosine of phi and z: phi.z / || phi || for skills of the sphere."""
+    return jnp.sum(unit(phi) * unit(z), axis=-1)

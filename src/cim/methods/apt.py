@@ -77,9 +77,9 @@ class APT(IntrinsicMethod[APTState]):
         return Particles(self.k, self.include_self)
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
-        must_find(self.k, self.crowd, rows)
+        must_find(self.particles, self.crowd, rows)
         if self.encoder:
-            must_fit(self.minibatch, rows)
+            must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> APTState:
         if not self.encoder:

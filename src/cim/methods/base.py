@@ -34,7 +34,7 @@ class IntrinsicMethod(ABC, Generic[S]):
         if name not in cls.presets:
             known = ", ".join(cls.presets) or "none"
             raise UserError(f"preset {name!r} is unknown to this method; it has: {known}")
-        return replace(cls(), **cls.presets[name], **changes)
+        return replace(cls(), **(cls.presets[name] | changes))
 
     @property
     def skills(self) -> Skills:

@@ -62,7 +62,7 @@ class BeCL(IntrinsicMethod[BeCLState]):
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         must_tell_apart(self.skill_kind, self.skill_dim)
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> BeCLState:
         sizes = [spec.obs_dim, *[self.width] * self.layers, self.features]
@@ -77,7 +77,7 @@ class BeCL(IntrinsicMethod[BeCLState]):
             miss, valid = self._miss(state.embed.model, steps)
             return paid.at[place].set(jnp.where(valid, jnp.exp(-miss), 0)), None
 
-        once = lessons(batch, 1, self.minibatch, merge_last=True)
+        once = lessons(batch, 1, self.minibatch)
         paid, _ = passes(jnp.zeros(batch.rows), pay, (batch.flat, places), key, once)
         return paid.reshape(1, *batch.reward.shape)
 

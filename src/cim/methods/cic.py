@@ -79,8 +79,8 @@ class CIC(IntrinsicMethod[CICState]):
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         must_tell_apart(self.skill_kind, self.skill_dim)
-        must_find(self.k, self.crowd, rows)
-        must_fit(self.minibatch, rows)
+        must_find(self.particles, self.crowd, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> CICState:
         hidden = [self.width] * self.layers

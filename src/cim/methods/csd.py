@@ -88,7 +88,7 @@ class CSD(IntrinsicMethod[CSDState]):
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         must_tell_apart(self.skill_kind, self.skill_dim)
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> CSDState:
         k_phi, k_mean, k_std = jax.random.split(key, 3)

@@ -73,11 +73,12 @@ class DADS(IntrinsicMethod[DADSState]):
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         must_tell_apart(self.skill_kind, self.skill_dim)
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
         if any(not 0 <= i < spec.obs_dim for i in self.dims):
             raise UserError(f"method.dims = {self.dims}: dimensions are 0 to {spec.obs_dim - 1}")
-        if self.rivals < 1 or self.experts < 1:
-            raise UserError("method.rivals and method.experts: at least 1")
+        for name in ("rivals", "experts"):
+            if getattr(self, name) < 1:
+                raise UserError(f"method.{name} = {getattr(self, name)}: at least 1")
 
     def init(self, spec: EnvSpec, key: Key) -> DADSState:
         x_dim = len(self.dims) or spec.obs_dim

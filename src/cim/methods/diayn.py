@@ -57,7 +57,7 @@ class DIAYN(IntrinsicMethod[DIAYNState]):
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         must_tell_apart(self.skill_kind, self.skill_dim)
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> DIAYNState:
         sizes = [spec.obs_dim, *[self.width] * self.layers, self.skill_dim]

@@ -51,7 +51,7 @@ class Disagreement(IntrinsicMethod[DisagreementState]):
     }
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
         if self.members < 2:
             raise UserError(f"method.members = {self.members}: it takes 2 to disagree")
         if not 0 < self.kept <= 1:
@@ -77,7 +77,7 @@ class Disagreement(IntrinsicMethod[DisagreementState]):
             square = (steps.next_obs[None] - told(models, steps)) ** 2
             norms = self.form == "norms"
             miss = jnp.sqrt(square.sum(axis=-1) + 1e-12) if norms else square.mean(axis=-1)
-            return jnp.where(mine.T, miss, 0).mean()
+            return jnp.where(mine.T, miss, 0).mean() / self.kept
 
         schedule = lessons(batch, self.passes, self.minibatch)
         optimizer = adam(self.learning_rate)

@@ -7,7 +7,7 @@
 
 `norms` is URLB's for states, `squares` the original's. There s stands for phi(s), an encoder that
 both losses train (`encoder`, on in the preset `paper`); URLB, and CIM's paper, take states as they
-are, and then the inverse model changes nothing that is paid. L_inverse is the mean square for
+are, and then the inverse model changes nothing that is paid. L_inverse is the squared length for
 continuous actions, the cross-entropy for discrete ones (in `norms` too).
 
 Departs from the paper: its constants 10 (loss) and 0.01 (reward) are left to Adam and to the
@@ -50,7 +50,7 @@ class ICM(IntrinsicMethod[ICMState]):
     }
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> ICMState:
         hidden = [self.width] * self.layers

@@ -43,7 +43,6 @@ class LSD(IntrinsicMethod[LSDState]):
 
     category: ClassVar = "competence"
     skill_kinds: ClassVar = "both"
-    fits_first: ClassVar[bool] = True
     presets: ClassVar = {
         "port": {"skill_prior": "box", "width": 1024, "passes": 10, "minibatch": 128},
         "paper": {"width": 1024, "layers": 2, "passes": 2, "minibatch": 2048,
@@ -56,10 +55,11 @@ class LSD(IntrinsicMethod[LSDState]):
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         must_tell_apart(self.skill_kind, self.skill_dim)
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> LSDState:
-        phi = Lipschitz(MLP([spec.obs_dim, *[self.width] * self.layers, self.skill_dim], key))
+        sizes = [spec.obs_dim, *[self.width] * self.layers, self.skill_dim]
+        phi = Lipschitz(MLP(sizes, key)).estimated().estimated()
         return LSDState(start(adam(self.learning_rate), phi))
 
     def reward(self, state: LSDState, batch: Batch, key: Key) -> Float[Array, "1 T N"]:

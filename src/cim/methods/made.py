@@ -4,14 +4,15 @@ https://arxiv.org/abs/2106.10268
     r(s, a) = 1 / sqrt( d(s, a) rho(s, a) )        d: the policy now, rho: all policies so far
 
     1/sqrt(rho) = || f_hat(s) - f(s) ||            a distilled random net, trained on all that came
-    1/sqrt(d)   = exp(e / 2),   e = || x - x_hat ||^2 + KL( N(mu, sigma) || N(0, 1) ),  x = (s, a)
+    1/sqrt(d)   = exp(e / 2),   e = mean (x - x_hat)^2 + KL( N(mu, sigma) || N(0, 1) ),  x = (s, a)
 
-e is the loss of a variational autoencoder of the latest rollout: about -log d. As in the released
-code e is a mean over the inputs' dimensions; it is cut at `most`, for exp(e / 2) overflows. Over
-the running standard deviation of exp(e / 2) alone, as there.
+e is the loss of a variational autoencoder, about -log d, fitted to the latest rollout before that
+is paid; the distilled net is fitted afterwards. r is divided by the running standard deviation of
+exp(e / 2) alone, as in the released code.
 
 Departs from the paper: nets of states for nets of pixels; "recent" is the latest rollout (from the
-replay: the sample), not a buffer of 10 000 steps.
+replay: the sample), not a buffer of 10 000 steps. e is cut at `most`, for exp(e / 2) overflows, and
+taken at the code's mean; log sigma is cut to [-5, 2].
 
 Unverified: the constants of its objective; the released code is for pixels.
 """
@@ -42,12 +43,13 @@ class Autoencoder(eqx.Module):
         log_std = jnp.clip(log_std, -5, 2)
         again = self.decoder(mean + jnp.exp(log_std) * noise)
         spread = jnp.exp(2 * log_std) + mean**2 - 1 - 2 * log_std
-        return jnp.mean((x - again) ** 2, axis=-1) + 0.5 * jnp.mean(spread, axis=-1)
+        return jnp.mean((x - again) ** 2, axis=-1) + 0.5 * jnp.sum(spread, axis=-1)
 
 
 class MADEState(eqx.Module):
     target: MLP
     cover: Trained[MLP]
+    known: MLP  # what the cover was before it saw the batch that is paid
     density: Trained[Autoencoder]
     factors: Running
 
@@ -66,13 +68,14 @@ class MADE(IntrinsicMethod[MADEState]):
     density_rate: float = option(1e-3, "Adam's, for the autoencoder")
 
     category: ClassVar = "knowledge"
+    fits_first: ClassVar[bool] = True
     presets: ClassVar = {
         "port": {"width": 1024, "passes": 10, "minibatch": 128},
         "paper": {"code": 128, "width": 512, "deeper": 2, "learning_rate": 2e-4},
     }
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> MADEState:
         k_target, k_cover, k_encoder, k_decoder = jax.random.split(key, 4)
@@ -87,12 +90,13 @@ class MADE(IntrinsicMethod[MADEState]):
         return MADEState(
             target,
             start(adam(self.learning_rate), cover),
+            cover,
             start(adam(self.density_rate), density),
             Running(()),
         )
 
     def reward(self, state: MADEState, batch: Batch, key: Key) -> Float[Array, "1 T N"]:
-        new = novelty(state.cover.model, state.target, batch.obs)
+        new = novelty(state.known, state.target, batch.obs)
         rare = self._rarity(state.density.model, batch)
         return (new * rare / jnp.sqrt(state.factors.var + 1e-8))[None]
 
@@ -124,7 +128,7 @@ class MADE(IntrinsicMethod[MADEState]):
         )
         factors = state.factors.add(self._rarity(density.model, rows))
         metrics = {"density_loss": elbo[-1].mean(), "cover_loss": error[-1].mean()}
-        return MADEState(state.target, cover, density, factors), metrics
+        return MADEState(state.target, cover, state.cover.model, density, factors), metrics
 
 
 def deed(batch: Batch) -> Float[Array, "*n x"]:

@@ -3,7 +3,7 @@ https://arxiv.org/abs/1812.02690
 
 Frank and Wolfe's algorithm on the entropy of the states of a mixture of policies pi_1 .. pi_k:
 
-    d_mix <- (1 - eta) d_mix + eta d_pi_k          eta = 1/k (uniform mixture), or `step`
+    d_mix <- (1 - eta) d_mix + eta d_pi_k          eta = 1/k (uniform mixture), or `step` from k = 2
     log       r(s') = -log( d_mix(s') + 1/C )      the gradient of the entropy (as CIM's paper)
     inverse   r(s') = 1 / ( d_mix(s') + 1/sqrt(C) )     the released code's default
 
@@ -58,8 +58,11 @@ class MaxEnt(IntrinsicMethod[MaxEntState]):
             raise UserError(f"method.step = {self.step}: from 0, below 1")
         if not 0 <= self.projections <= len(PRIMES) - 2:
             raise UserError(f"method.projections = {self.projections}: 0 to {len(PRIMES) - 2}")
-        if self.bins < 2 or self.cells < 2:
-            raise UserError("method.bins and method.cells: at least 2")
+        for name in ("bins", "cells"):
+            if getattr(self, name) < 2:
+                raise UserError(f"method.{name} = {getattr(self, name)}: at least 2")
+        if self.span <= 0:
+            raise UserError(f"method.span = {self.span}: above 0")
 
     def init(self, spec: EnvSpec, key: Key) -> MaxEntState:
         known = sorted(set(spec.position or ()))
@@ -95,7 +98,7 @@ class MaxEnt(IntrinsicMethod[MaxEntState]):
         cells = self._cell(state, batch.next_obs).reshape(batch.rows)
         now = jnp.zeros_like(state.mixture).at[cells].add(1 / cells.size)
         eta = 1 / (state.rounds + 1)
-        eta = jnp.maximum(eta, self.step) if self.step else eta  # the first round is all there is
+        eta = jnp.where(state.rounds > 0, self.step, 1.0) if self.step else eta
         mixture = (1 - eta) * state.mixture + eta * now
         entropy = -jnp.sum(jnp.where(mixture > 0, mixture * jnp.log(mixture + 1e-30), 0))
         return MaxEntState(state.axes, mixture, state.rounds + 1), {"entropy": entropy}

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 from cim.methods.base import IntrinsicMethod
 from cim.parts.learning import adam, lessons, must_fit, passes, start
 from cim.parts.nets import MLP
-from cim.parts.skills import Kind, Prior, Skills, must_tell_apart, skills_of
+from cim.parts.skills import Kind, Prior, Skills, must_tell_apart, skills_of, unit
 from cim.parts.travel import Tethered, pull, travelled
 from cim.types import Batch, EnvSpec, Key, Metrics, option
 
@@ -58,7 +58,7 @@ class METRA(IntrinsicMethod[METRAState]):
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         must_tell_apart(self.skill_kind, self.skill_dim)
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> METRAState:
         sizes = [spec.obs_dim, *[self.width] * self.layers, self.skill_dim]
@@ -67,7 +67,13 @@ class METRA(IntrinsicMethod[METRAState]):
         return METRAState(Tethered(phi, log_lam))
 
     def reward(self, state: METRAState, batch: Batch, key: Key) -> Float[Array, "1 T N"]:
-        return travelled(state.tethered.phi.model, self.skill_kind, batch)[None]
+        return travelled(state.tethered.phi.model, self.skill_kind, self._aimed(batch))[None]
+
+    def _aimed(self, batch: Batch) -> Batch:
+        """Of continuous skills the direction alone counts, whatever they are drawn from."""
+        if self.skill_kind == "discrete":
+            return batch
+        return eqx.tree_at(lambda b: b.skill, batch, unit(batch.skill))
 
     def update(self, state: METRAState, batch: Batch, key: Key) -> tuple[METRAState, Metrics]:
         rates = (self.learning_rate, self.lam_rate)
@@ -77,6 +83,6 @@ class METRA(IntrinsicMethod[METRAState]):
             return pull(tethered, part, reach, self.skill_kind, self.slack, rates)
 
         schedule = lessons(batch, self.passes, self.minibatch)
-        tethered, left = passes(state.tethered, one, batch.flat, key, schedule)
+        tethered, left = passes(state.tethered, one, self._aimed(batch).flat, key, schedule)
         lam = jnp.exp(tethered.log_lam.model)
         return METRAState(tethered), {"slack": left[-1].mean(), "lam": lam}

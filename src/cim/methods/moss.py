@@ -8,7 +8,9 @@ released code m depends on time alone: 1 from the share `switch` of the longest 
 paper draws it); there z is negated (CIM's port, and the release's `sign`). The preset `paper`
 scales distances as the release: d_j <- (d_j - mean) / variance.
 
-Departs from the paper: m is drawn by nobody, and the policy sees it in the sign of z alone.
+Departs from the paper: m is drawn by nobody, and the policy sees it in the sign of z alone. So z
+comes from the positive part of the box: the whole box, as CIM's authors had it, is its own mirror
+image, in which the sign tells nothing.
 """
 
 from dataclasses import dataclass
@@ -25,21 +27,21 @@ from cim.parts.learning import Trained, adam, fit, lessons, must_fit, start
 from cim.parts.nets import in_blocks
 from cim.parts.particles import Normaliser, Particles, drawn, must_find, particle_bonus
 from cim.parts.running import Running
-from cim.parts.skills import Kind, Prior, Skills, late, must_be, must_tell_apart
+from cim.parts.skills import Kind, Prior, Skills, must_be, must_tell_apart, turning
 from cim.types import Batch, EnvSpec, Key, Metrics, UserError, option
 
 
 class MOSSState(eqx.Module):
     net: Trained[Contrast]
     distances: Running
-    horizon: Int[Array, ""]
+    turn: Int[Array, ""]  # the step of an episode from which on m is 1
 
 
 @dataclass(frozen=True)
 class MOSS(IntrinsicMethod[MOSSState]):
     skill_kind: Kind = option("continuous", "continuous only")
     skill_dim: int = option(2, "dimensions of z")
-    skill_prior: Prior = option("box", "where skills are drawn from")
+    skill_prior: Prior = option("positive", "where skills are drawn from, before they turn")
     skill_period: int | None = option(None, "steps that z is kept; none: an episode")
     switch: float = option(0.5, "share of the longest episode after which entropy is avoided")
     project: bool = option(False, "compare with g_z(z), not with z")
@@ -83,27 +85,27 @@ class MOSS(IntrinsicMethod[MOSSState]):
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         must_tell_apart(self.skill_kind, self.skill_dim)
-        must_find(self.k, self.crowd, rows)
-        must_fit(self.minibatch, rows)
+        must_find(self.particles, self.crowd, rows)
+        must_fit(self.minibatch, rows, self.passes)
         if not 0 < self.switch < 1:
             raise UserError(f"method.switch = {self.switch}: between 0 and 1")
 
     def init(self, spec: EnvSpec, key: Key) -> MOSSState:
         hidden = [self.width] * self.layers
         net = Contrast(spec.obs_dim, self.skill_dim, self.features, hidden, self.project, key)
-        horizon = jnp.array(spec.horizon, jnp.int32)
-        return MOSSState(start(adam(self.learning_rate), net), Running(()), horizon)
+        turn = jnp.array(turning(self.switch, spec.horizon), jnp.int32)
+        return MOSSState(start(adam(self.learning_rate), net), Running(()), turn)
 
     def _surprise(
-        self, net: Contrast, stats: Running, rows: Batch, among: Float[Array, "c obs"]
+        self, net: Contrast, stats: Running, rows: Batch, among: Float[Array, "c obs"], known: bool
     ) -> tuple[Float[Array, "n"], Running]:
         left, reached = in_blocks(net.state, rows.obs), in_blocks(net.state, among)
-        return particle_bonus(self.particles, stats, left, reached)
+        return particle_bonus(self.particles, stats, left, reached, known=known)
 
     def reward(self, state: MOSSState, batch: Batch, key: Key) -> Float[Array, "1 T N"]:
         among = batch.flat.next_obs[drawn(key, batch.rows, min(self.crowd, batch.rows))]
-        r, _ = self._surprise(state.net.model, state.distances, batch.flat, among)
-        avoids = late(batch.elapsed, state.horizon, self.switch)
+        r, _ = self._surprise(state.net.model, state.distances, batch.flat, among, known=True)
+        avoids = batch.elapsed >= state.turn
         return (jnp.where(avoids, -1.0, 1.0) * r.reshape(batch.reward.shape))[None]
 
     def update(self, state: MOSSState, batch: Batch, key: Key) -> tuple[MOSSState, Metrics]:
@@ -118,5 +120,5 @@ class MOSS(IntrinsicMethod[MOSSState]):
         if self.normaliser != "none":
             some = drawn(k_scale, batch.rows, min(self.crowd, batch.rows))
             rows = jax.tree.map(lambda a: a[some], batch.flat)
-            _, distances = self._surprise(net.model, distances, rows, rows.next_obs)
-        return MOSSState(net, distances, state.horizon), {"loss": values[-1].mean()}
+            _, distances = self._surprise(net.model, distances, rows, rows.next_obs, known=False)
+        return MOSSState(net, distances, state.turn), {"loss": values[-1].mean()}

@@ -71,7 +71,7 @@ class Proto(IntrinsicMethod[ProtoState]):
         return Particles(self.k, aggregate="kth", log=False)
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
         if not 1 <= self.k < self.queue:
             raise UserError(f"method.k = {self.k}: 1 to {self.queue - 1}, below the queue's length")
         if not 2 <= self.prototypes <= self.queue:

@@ -10,6 +10,8 @@ memory of `memory` of them, into which each batch puts `kept`. `kth` without a l
 paper's (its code for pixel control, preset `paper`); `mean` its code's for MiniGrid. Before the
 first batch the memory holds features of normal random states, which whitened states are like.
 
+`mean` there counts a point as its own neighbour, of 5.
+
 Departs from the paper: the memory is a ring of bounded size, not the whole replay; layer norm and
 tanh, which bound features of pixels, are left out of f for states.
 """
@@ -46,6 +48,7 @@ class RE3(IntrinsicMethod[RE3State]):
     kept: int = option(512, "features that a batch puts into the memory")
 
     category: ClassVar = "data"
+    needs: ClassVar = "company"
     presets: ClassVar = {
         "port": {"k": 10},
         "paper": {"form": "kth", "memory": 16_384, "kept": 1024},
@@ -57,7 +60,7 @@ class RE3(IntrinsicMethod[RE3State]):
         return Particles(self.k, False, "kth" if kth else "mean", "std", log=not kth)
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
-        must_find(self.k, min(self.memory, self.kept), rows)
+        must_find(self.particles, min(self.memory, self.kept), rows)
         if self.kept > self.memory:
             raise UserError(f"method.kept = {self.kept}: at most the memory's {self.memory}")
 
@@ -78,6 +81,6 @@ class RE3(IntrinsicMethod[RE3State]):
         f = state.encoder(batch.flat.next_obs[rows])
         where = (state.head + jnp.arange(kept, dtype=jnp.int32)) % self.memory
         memory = state.memory.at[where].set(f)
-        _, distances = particle_bonus(self.particles, state.distances, f, memory)
+        _, distances = particle_bonus(self.particles, state.distances, f, state.memory)
         head = (state.head + kept) % self.memory
         return RE3State(state.encoder, memory, head, distances), {}

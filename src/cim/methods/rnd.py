@@ -54,7 +54,7 @@ class RND(IntrinsicMethod[RNDState]):
     }  # fmt: skip
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> RNDState:
         k_target, k_predictor = jax.random.split(key)
@@ -67,7 +67,9 @@ class RND(IntrinsicMethod[RNDState]):
         r = in_blocks(
             lambda s: error(state.predictor.model, state.target, s)[None], self._paid(batch)
         )[..., 0]
-        return (r / jnp.sqrt(state.errors.var + 1e-8) if self.scaled else r)[None]
+        if self.scaled:
+            r = r / jnp.sqrt(state.errors.add(r.reshape(batch.rows)).var + 1e-8)
+        return r[None]
 
     def _paid(self, batch: Batch) -> Float[Array, "*n obs"]:
         return batch.next_obs if self.pays_for == "next" else batch.obs

@@ -65,7 +65,7 @@ class VIC(IntrinsicMethod[VICState]):
                 "vic is paid at the end of trajectories, which samples of a replay have not: "
                 "take agent ppo, or method diayn, which is paid at every step"
             )
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> VICState:
         seen = spec.obs_dim * (2 if self.start else 1)

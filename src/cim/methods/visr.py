@@ -60,7 +60,7 @@ class VISR(IntrinsicMethod[VISRState]):
 
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         must_tell_apart(self.skill_kind, self.skill_dim)
-        must_fit(self.minibatch, rows)
+        must_fit(self.minibatch, rows, self.passes)
 
     def init(self, spec: EnvSpec, key: Key) -> VISRState:
         sizes = [spec.obs_dim, *[self.width] * self.layers, self.skill_dim]

@@ -58,7 +58,10 @@ def lessons(batch: Batch, count: int, minibatch: int, merge_last: bool = False) 
     return Schedule(count, minibatch, merge_last)
 
 
-def must_fit(minibatch: int, rows: int) -> None:
+def must_fit(minibatch: int, rows: int, passes: int = 1) -> None:
+    """Refuse sizes of learning that cannot work with so many rows."""
+    if passes < 1:
+        raise UserError(f"method.passes = {passes}: at least 1")
     if not 1 <= minibatch <= rows:
         raise UserError(f"method.minibatch = {minibatch}: 1 to {rows}, the steps of a batch")
 

@@ -42,8 +42,10 @@ def particle_bonus(
     references: Float[Array, "m d"] | None = None,
     group: Int[Array, "n"] | None = None,
     block: int = BLOCK,
+    known: bool = False,
 ) -> tuple[Float[Array, "n"], Running]:
-    """The bonus of each point, and the running statistics with its distances in them.
+    """The bonus of each point, and the running statistics with its distances in them (`known`: they
+    are already).
 
     Neighbours are the other points of its group, where groups are given (in one dimension only),
     else all other points, or `references` where those are given.
@@ -59,7 +61,7 @@ def particle_bonus(
         distances = in_space(points, against, others, own, block)
     if kind.include_self:
         distances = jnp.pad(distances, ((0, 0), (1, 0)))
-    return reward(kind, stats, distances)
+    return reward(kind, stats, distances, known)
 
 
 def crowd_bonus(
@@ -69,16 +71,17 @@ def crowd_bonus(
     key: Key,
     crowd: int,
 ) -> Float[Array, "n"]:
-    """The bonus of each point among `crowd` others, drawn once for all of them."""
+    """The bonus of each point among `crowd` others, drawn once for all of them; by statistics that
+    have seen such a crowd."""
     n = points.shape[0]
     if crowd >= n:
-        return particle_bonus(kind, stats, points)[0]
+        return particle_bonus(kind, stats, points, known=True)[0]
     members = drawn(key, n, crowd)
     own = jnp.full(n, crowd).at[members].set(jnp.arange(crowd))
     distances = in_space(points, points[members], kind.k - kind.include_self, own)
     if kind.include_self:
         distances = jnp.pad(distances, ((0, 0), (1, 0)))
-    return reward(kind, stats, distances)[0]
+    return reward(kind, stats, distances, known=True)[0]
 
 
 def crowd_scale(
@@ -89,11 +92,11 @@ def crowd_scale(
     return particle_bonus(kind, stats, points[members])[1]
 
 
-def must_find(k: int, crowd: int, rows: int) -> None:
+def must_find(kind: Particles, crowd: int, rows: int) -> None:
     """Refuse a crowd too small for its neighbours."""
-    if not 1 <= k < min(crowd, rows):
+    if not kind.k < min(crowd, rows):
         raise UserError(
-            f"method.k = {k} neighbours among {min(crowd, rows)} states: 1 to "
+            f"method.k = {kind.k} neighbours among {min(crowd, rows)} states: 1 to "
             f"{min(crowd, rows) - 1}"
         )
 
@@ -104,16 +107,17 @@ def drawn(key: Key, rows: int, count: int) -> Int[Array, "c"]:
 
 
 def reward(
-    kind: Particles, stats: Running, distances: Float[Array, "n k"]
+    kind: Particles, stats: Running, distances: Float[Array, "n k"], known: bool = False
 ) -> tuple[Float[Array, "n"], Running]:
     """What the distances are worth. An infinite one is a neighbour that does not exist and is left
-    out; a point without any neighbour gets 0."""
+    out; a point without any neighbour gets 0. `known`: they are in the statistics already."""
     found = jnp.isfinite(distances)
     d = jnp.where(found, distances, 0)
     if kind.aggregate == "kth":
         d, found = d.max(axis=1, keepdims=True), found.any(axis=1, keepdims=True)
     if kind.normaliser != "none":
-        stats = stats.add(d.reshape(-1), found.reshape(-1))
+        if not known:
+            stats = stats.add(d.reshape(-1), found.reshape(-1))
         d = d - stats.mean if kind.normaliser == "score" else d
         n = {"mean": stats.mean, "std": stats.var**0.5}.get(kind.normaliser, stats.var)
         d = d / jnp.where(n > 0, n, 1)

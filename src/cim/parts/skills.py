@@ -34,7 +34,7 @@ class Skills:
         """z as the policy sees it now."""
         if self.switch is None:
             return z
-        return jnp.where(late(elapsed, horizon, self.switch)[..., None], -z, z)
+        return jnp.where((elapsed >= turning(self.switch, horizon))[..., None], -z, z)
 
     def sample(self, key: Key, n: int) -> Float[Array, "n skill"]:
         if self.kind == "discrete":
@@ -80,11 +80,9 @@ def must_tell_apart(kind: Kind, dim: int) -> None:
         raise UserError(f"method.skill-dim = {dim} is too small for {kind} skills")
 
 
-def late(
-    elapsed: Int[Array, "*n"], horizon: int | Int[Array, ""], share: float
-) -> Bool[Array, "*n"]:
-    """Whether this share of the longest episode has passed."""
-    return elapsed >= (share * jnp.asarray(horizon, jnp.float32)).astype(jnp.int32)
+def turning(share: float, horizon: int) -> int:
+    """The step of the longest episode from which on this share of it has passed."""
+    return math.floor(share * horizon + 1e-9)
 
 
 def centred(z: Float[Array, "*n z"]) -> Float[Array, "*n z"]:
