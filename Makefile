@@ -34,9 +34,12 @@ test: .venv/dev  ## all tests
 	$(BIN)/python -m pytest
 
 check: .venv/dev  ## format, lint, types
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/ruff check src tests benchmarks examples docs
 	$(BIN)/pyright
+
+docs: .venv/dev  ## method pages and README's table from the code
+	$(BIN)/python docs/generate.py
 
 mutants: .venv/dev  ## faults put in on purpose: every one must be seen by a test
 	$(BIN)/python tests/mutants.py

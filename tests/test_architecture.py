@@ -15,7 +15,7 @@ ORDER = [
     ["parts"],
     ["returns", "memory", "stats", "runs"],
     ["methods", "agents", "coefficient", "envs"],
-    ["collect"],
+    ["collect", "selection", "bonus"],
     ["train"],
     ["evaluate", "options"],
     ["launch"],
@@ -93,3 +93,16 @@ def test_every_option_says_what_it_is():
     for of in [Config, *METHODS.values(), *AGENTS.values(), *COEFFICIENTS.values()]:
         for field in dataclasses.fields(of):
             assert field.metadata.get("help"), f"{of.__name__}.{field.name}"
+
+
+def test_the_pages_say_what_the_code_says():
+    """Where this fails: make docs."""
+    import importlib.util
+
+    place = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert place is not None
+    assert place.loader is not None
+    generate = importlib.util.module_from_spec(place)
+    place.loader.exec_module(generate)
+    for path, write in generate.PAGES.items():
+        assert write(path.read_text()) == path.read_text(), path

@@ -2,7 +2,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cim.coefficient import Constant, Constrained
+from cim.coefficient import Constant, Constrained, Exponential, Linear
 from cim.types import Batch
 
 HALFWAY = jnp.asarray(0.5)
@@ -67,3 +67,16 @@ def test_a_constant_stays(progress):
     tau = Constant(0.3)
     state = tau.update(tau.init(), worth(1.0))
     np.testing.assert_allclose(tau.weight(state, jnp.asarray(progress)), 0.3, rtol=1e-6)
+
+
+def test_linear_and_exponential_fade_with_the_run():
+    """1 - 1/4; 0.001^(1/3) = 0.1"""
+    third = jnp.asarray(1 / 3)
+    for tau, progress, expected in (
+        (Linear(), 0.25, 0.75),
+        (Linear(value=2.0), 1.0, 0.0),
+        (Exponential(), third, 0.1),
+        (Exponential(value=3.0, share=0.01), 0.5, 0.3),
+    ):
+        state = tau.update(tau.init(), worth(1.0))
+        assert float(tau.weight(state, jnp.asarray(progress))) == pytest.approx(expected, abs=1e-5)

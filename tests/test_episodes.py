@@ -1,10 +1,12 @@
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from cim.parts.episodes import companion, segments
+from cim.parts.episodes import companion, first_visits, segments
 
 # World 0: steps 0-1, 2, 3-6. World 1: all seven. World 2: 0-5, 6.
 ENDED = np.zeros((7, 3), bool)
@@ -51,3 +53,40 @@ def test_an_end_at_the_border_of_the_batch_changes_nothing():
     key = jax.random.key(1)
     a, b = (companion(jnp.asarray(ended), jax.random.clone(key)) for ended in (ENDED, last))
     np.testing.assert_array_equal(a, b)
+
+
+def visits(reached, ended):
+    """Of [T, N, obs]; nothing else of a batch is looked at."""
+    return first_visits(SimpleNamespace(ended=jnp.asarray(ended), next_obs=jnp.asarray(reached)))
+
+
+def test_a_first_visit_is_to_a_state_new_in_its_segment():
+    """World 0 goes a b | a | a c a c, world 1 a b a b c a c, world 2 c c c a b b | b."""
+    a, b, c = (0.0, 1.0), (0.0, 2.0), (1.0, 1.0)
+    ways = [[a, b, a, a, c, a, c], [a, b, a, b, c, a, c], [c, c, c, a, b, b, b]]
+    reached = np.transpose(np.array(ways, np.float32), (1, 0, 2))
+    expected = [[1, 1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 1, 0, 0], [1, 0, 0, 1, 1, 0, 1]]
+    found = visits(reached, ENDED)
+    assert found.dtype == bool
+    np.testing.assert_array_equal(found, np.transpose(expected))
+
+
+def test_first_visits_are_what_a_set_for_each_segment_finds():
+    rng = np.random.default_rng(0)
+    reached, ended = rng.integers(0, 2, (23, 4, 2)).astype(np.float32), rng.random((23, 4)) < 0.2
+    expected = np.zeros((23, 4), bool)
+    for n in range(4):
+        seen = set()
+        for t in range(23):
+            expected[t, n] = tuple(reached[t, n]) not in seen
+            seen.add(tuple(reached[t, n]))
+            seen = set() if ended[t, n] else seen
+    assert 0.3 < expected.mean() < 0.8
+    np.testing.assert_array_equal(visits(reached, ended), expected)
+
+
+def test_a_state_that_differs_in_its_last_bit_is_another():
+    one = np.float32(1)
+    reached = np.array([one, np.nextafter(one, 2, dtype=np.float32), one]).reshape(3, 1, 1)
+    found = visits(reached, np.zeros((3, 1), bool))
+    np.testing.assert_array_equal(found[:, 0], [True, True, False])

@@ -169,7 +169,7 @@ def test_a_run_that_cannot_be_is_refused(changes, word):
     [
         ({"agent": PPO(minibatches=61)}, "1 to 60"),
         ({"method": CIM(k=20)}, "k must be below 20"),
-        ({"method": CIM(minibatch=61)}, "more than the 60"),
+        ({"method": CIM(minibatch=61)}, "minibatch = 61: 1 to 60"),
         ({"agent": DDPG(capacity=59)}, "less than a rollout of 60"),
         ({"agent": DDPG(n_step=21)}, "longer than a rollout"),
     ],

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cim.agents.ddpg import DDPG as DDPG
     from cim.agents.ppo import PPO as PPO
+    from cim.bonus import Bonus as Bonus
+    from cim.bonus import BonusEnv as BonusEnv
     from cim.envs.catalog import make_env as make_env
     from cim.evaluate import evaluate as evaluate
     from cim.launch import launch
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Bonus": ("cim.bonus", "Bonus"),
+    "BonusEnv": ("cim.bonus", "BonusEnv"),
     "CIM": ("cim.methods.cim", "CIM"),
     "Config": ("cim.train", "Config"),
     "DDPG": ("cim.agents.ddpg", "DDPG"),
@@ -31,6 +35,8 @@ _HOMES = {
     "train": ("cim.launch", "launch"),
 }
 __all__ = [  # noqa: F822  (loaded when asked for)
+    "Bonus",
+    "BonusEnv",
     "CIM",
     "Config",
     "DDPG",

@@ -36,34 +36,64 @@ class Parser(argparse.ArgumentParser):
 
 def train(words: Sequence[str]) -> None:
     """train skills or a task: --method cim --env Ant --seeds 5 --out runs/ant"""
-    from cim.launch import launch
+    from cim.launch import launch_together
     from cim.options import PARTS, configure, flags
     from cim.progress import Terminal
-    from cim.train import Config
 
     about = Parser("train", add_help=False)
-    about.add_argument("--preset", help="published settings of the method: official, paper")
+    about.add_argument("--preset", help="published settings of the method: see cim methods")
     about.add_argument("--out", type=Path, help="run folder (default: runs/ENV-METHOD)")
     about.add_argument("--resume", action="store_true", help="go on with the run in --out")
     about.add_argument("--overwrite", action="store_true", help="replace the run in --out")
     about.add_argument("--json", action="store_true", help="print the last evaluation as JSON")
     parts, rest = about.parse_known_args(words)
     stated = _stated(rest)
-    base = _stored(parts.out) if parts.resume and parts.out else Config()
-    config = configure(stated, parts.preset, base) if "help" not in stated else None
-    if config is None:
+    if "help" in stated:
         chosen = configure({k: v for k, v in stated.items() if k in PARTS}, parts.preset)
         return _train_help(about, flags(chosen))
-    out = (
-        parts.out
-        or Path("runs") / f"{config.env.replace(':', '-').replace('/', '-')}-{_method(config)}"
-    )
-    run = launch(config, out, parts.resume, parts.overwrite, Terminal())
-    report = run.read_result("evaluation")
+    names = stated.get("method", "").split(",")
+    if len(names) > 1:
+        folder = parts.out or Path("runs") / _named(stated.get("env", "PointMaze"))
+        outs = [folder / name for name in names]
+    else:
+        outs = [parts.out]
+    configs = [
+        configure(mine, parts.preset, _stored(out) if parts.resume and out else None)
+        for mine, out in zip(_shared_out(stated, names), outs, strict=True)
+    ]
+    outs = [
+        out or Path("runs") / f"{_named(config.env)}-{_method(config)}"
+        for config, out in zip(configs, outs, strict=True)
+    ]
+    runs = launch_together(configs, outs, parts.resume, parts.overwrite, Terminal())
+    reports = [run.read_result("evaluation") for run in runs]
     if parts.json:
-        print(json.dumps(report))
-    _tell(report)
-    print(f"run folder: {run.folder}", file=sys.stderr)
+        print(json.dumps(reports if len(runs) > 1 else reports[0]))
+    for run, report in zip(runs, reports, strict=True):
+        _tell(report)
+        print(f"run folder: {run.folder}", file=sys.stderr)
+
+
+def _named(env: str) -> str:
+    return env.replace(":", "-").replace("/", "-")
+
+
+def _shared_out(stated: dict[str, str], names: list[str]) -> list[dict[str, str]]:
+    """What is said to each method: its name, what is said to all, and those of the options of
+    methods that it has. One that none of them has is left to all, to be refused."""
+    from cim.options import configure, flags
+
+    if len(names) == 1:
+        return [stated]
+    if len(set(names)) < len(names):
+        raise UserError(f"--method {stated['method']}: each once")
+    known = {name: flags(configure({"method": name})) for name in names}
+    nobodys = {path for path in stated if not any(path in own for own in known.values())}
+    return [
+        {path: word for path, word in stated.items() if path in known[name] or path in nobodys}
+        | {"method": name}
+        for name in names
+    ]
 
 
 def _stored(folder: Path) -> Any:
@@ -109,6 +139,7 @@ def _train_help(about: Parser, flags: dict[str, Any]) -> None:
         shown = "" if path in PARTS or value is None else f" [{_word(value)}]"
         print(f"  --{path + ' ' + known:<42} {text}{shown}")
     print("\nOther methods and agents have other options: cim train --method NAME --help")
+    print("Several methods side by side, a folder each in --out: cim train --method cim,rnd,apt")
 
 
 def _word(value: Any) -> str:

@@ -41,6 +41,39 @@ class Constant(Coefficient[None]):
         return jnp.asarray(self.value)
 
 
+@dataclass(frozen=True)
+class Linear(Coefficient[None]):
+    """tau = value (1 - progress)"""
+
+    value: float = option(1.0, "tau at first")
+
+    def init(self) -> None:
+        return None
+
+    def update(self, state: None, rollout: Batch) -> None:
+        return None
+
+    def weight(self, state: None, progress: Float[Array, ""]) -> Float[Array, ""]:
+        return self.value * (1 - progress)
+
+
+@dataclass(frozen=True)
+class Exponential(Coefficient[None]):
+    """tau = value share^progress"""
+
+    value: float = option(1.0, "tau at first")
+    share: float = option(0.001, "what is left of it at the end")
+
+    def init(self) -> None:
+        return None
+
+    def update(self, state: None, rollout: Batch) -> None:
+        return None
+
+    def weight(self, state: None, progress: Float[Array, ""]) -> Float[Array, ""]:
+        return self.value * jnp.power(self.share, progress)
+
+
 class Multiplier(eqx.Module):
     lam: Float[Array, ""]
     best: Float[Array, ""]
@@ -71,5 +104,10 @@ class Constrained(Coefficient[Multiplier]):
         return 1 / (1 + state.lam)
 
 
-COEFFICIENTS: dict[str, type[Coefficient]] = {"constant": Constant, "cim": Constrained}
+COEFFICIENTS: dict[str, type[Coefficient]] = {
+    "constant": Constant,
+    "linear": Linear,
+    "exponential": Exponential,
+    "cim": Constrained,
+}
 NAMES = {coefficient: name for name, coefficient in COEFFICIENTS.items()}

@@ -3,6 +3,8 @@
 The only file that tells host from device.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -54,57 +56,132 @@ class Cursor(eqx.Module):
     marks: Marks
 
 
+class Party(eqx.Module):
+    """The actors of one run, among others in the same worlds: who acts, where, by which chance."""
+
+    player: Player
+    cursor: Cursor
+    keys: Keys
+
+
 def begin(env: Env, behaviour: Behaviour, seeds: Int[np.ndarray, "S N"]) -> Cursor:
-    state, now = env.reset(seeds.reshape(-1))
-    marks = Marks(
-        jnp.ones(seeds.shape, bool),
-        jnp.zeros(seeds.shape, jnp.int32),
-        jnp.zeros((*seeds.shape, behaviour.skills.dim)),
-    )
-    return Cursor(state, now.obs.reshape(*seeds.shape, -1), marks)
+    return begin_together(env, [behaviour], [seeds])[0]
+
+
+def begin_together(
+    env: Env, behaviours: Sequence[Behaviour], seeds: Sequence[Int[np.ndarray, "_ _"]]
+) -> list[Cursor]:
+    """Each run has the worlds of its seeds, one after another."""
+    shapes = [each.shape for each in seeds]
+    state, now = env.reset(np.concatenate([each.reshape(-1) for each in seeds]))
+    worlds = _dealt(state, shapes, flat=True)
+    cursors = []
+    for behaviour, shape, world, obs in zip(
+        behaviours, shapes, worlds, _dealt(now.obs, shapes), strict=True
+    ):
+        no_skill = jnp.zeros((*shape, behaviour.skills.dim))
+        marks = Marks(jnp.ones(shape, bool), jnp.zeros(shape, jnp.int32), no_skill)
+        cursors.append(Cursor(world, obs, marks))
+    return cursors
+
+
+def _dealt(tree: Any, shapes: Sequence[tuple[int, ...]], flat: bool = False) -> list[Any]:
+    """Arrays of all worlds -> those of each run, [S, N, ...] or `flat`."""
+    parts, first = [], 0
+    for shape in shapes:
+        last = first + math.prod(shape)
+
+        def take(a, first=first, last=last, shape=shape):
+            return a[first:last] if flat else a[first:last].reshape(*shape, *a.shape[1:])
+
+        parts.append(jax.tree.map(take, tree))
+        first = last
+    return parts
+
+
+def _joined(trees: Sequence[Any]) -> Any:
+    if len(trees) == 1:
+        return trees[0]
+    return jax.tree.map(lambda *arrays: jnp.concatenate(arrays), *trees)
 
 
 def collect(
     env: Env, behaviour: Behaviour, player: Player, cursor: Cursor, keys: Keys, length: int
 ) -> tuple[Cursor, Batch]:
     """One key a seed; the batch is [S, T, N, ...]."""
+    [found] = collect_together(env, (behaviour,), [Party(player, cursor, keys)], length)
+    return found
+
+
+def collect_together(
+    env: Env, behaviours: tuple[Behaviour, ...], parties: list[Party], length: int
+) -> list[tuple[Cursor, Batch]]:
+    """Several runs side by side, each with its own way to act, in one simulation batch."""
     run = _scan if env.spec.on_device else _loop
-    return run(env, behaviour, player, cursor, keys, length)
+    return run(env, behaviours, parties, length)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 5))
-def _scan(env, behaviour, player, cursor, keys, length):
-    worlds = cursor.marks.ended.shape
+@partial(jax.jit, static_argnums=(0, 1, 3))
+def _scan(env, behaviours, parties, length):
+    def step(carry, t):
+        world, stands = carry
+        world, now, decided = _step(_decide, env, behaviours, parties, world, stands, t)
+        notes, stands = zip(*map(_noted, stands, decided, now), strict=True)
+        return (world, list(stands)), [Batch(**note) for note in notes]
 
-    def step(cursor, t):
-        marks, choice = _decide(behaviour, player, cursor.obs, cursor.marks, keys, t)
-        state, now = env.step(cursor.env, choice.action.reshape(env.spec.num_envs, -1))
-        now = jax.tree.map(lambda a: a.reshape(*worlds, *a.shape[1:]), now)
-        note = Batch(**_fields(cursor.obs, choice, marks, now))
-        marks = Marks(now.terminated | now.truncated, marks.elapsed, marks.skill)
-        return Cursor(state, now.obs, marks), note
+    world = _joined([party.cursor.env for party in parties])
+    stands = [(party.cursor.obs, party.cursor.marks) for party in parties]
+    (world, stands), notes = jax.lax.scan(
+        step, (world, stands), jnp.arange(length, dtype=jnp.int32)
+    )
+    worlds = _dealt(world, [marks.ended.shape for _, marks in stands], flat=True)
+    cursors = [Cursor(own, *stand) for own, stand in zip(worlds, stands, strict=True)]
+    batches = jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), notes)
+    return list(zip(cursors, batches, strict=True))
 
-    cursor, batch = jax.lax.scan(step, cursor, jnp.arange(length, dtype=jnp.int32))
-    return cursor, jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), batch)
 
-
-def _loop(env, behaviour, player, cursor, keys, length):
-    worlds, state = cursor.marks.ended.shape, cursor.env
-    obs, marks, notes = cursor.obs, cursor.marks, None
+def _loop(env, behaviours, parties, length):
+    world = parties[0].cursor.env
+    stands = [(party.cursor.obs, party.cursor.marks) for party in parties]
+    rooms = None
     for t in range(length):
-        marks, choice = _act(behaviour, player, obs, marks, keys, np.int32(t))
-        action = np.asarray(choice.action)
-        state, now = env.step(state, action.reshape(env.spec.num_envs, -1))
-        now = jax.tree.map(lambda a: a.reshape(*worlds, *a.shape[1:]), now)
-        note = _fields(obs, choice, marks, now)
-        if notes is None:
-            notes = {name: _room(array, length) for name, array in note.items()}
-        for name, array in note.items():
-            notes[name][:, t] = np.asarray(array)
-        obs, marks = now.obs, Marks(now.terminated | now.truncated, marks.elapsed, marks.skill)
-    assert notes is not None
-    batch = Batch(**{name: jnp.asarray(room) for name, room in notes.items()})
-    return Cursor(state, obs, marks), batch
+        at = np.int32(t)
+        world, now, decided = _step(_act, env, behaviours, parties, world, stands, at)
+        notes, stands = zip(*map(_noted, stands, decided, now), strict=True)
+        if rooms is None:
+            rooms = [{name: _room(a, length) for name, a in note.items()} for note in notes]
+        for room, note in zip(rooms, notes, strict=True):
+            for name, array in note.items():
+                room[name][:, t] = array
+    assert rooms is not None
+    return [
+        (Cursor(world, *stand), Batch(**{k: jnp.asarray(a) for k, a in room.items()}))
+        for stand, room in zip(stands, rooms, strict=True)
+    ]
+
+
+def _step(act, env, behaviours, parties, world, stands, t):
+    """One step of all worlds; of each run what it decided and where that led."""
+    decided = [
+        act(behaviour, env.spec.horizon, party.player, obs, marks, party.keys, t)
+        for behaviour, party, (obs, marks) in zip(behaviours, parties, stands, strict=True)
+    ]
+    shapes = [marks.ended.shape for _, marks in stands]
+    actions = [choice.action for _, choice, _ in decided]
+    if not env.spec.on_device:
+        actions = [np.asarray(action) for action in actions]
+    rows = [a.reshape(math.prod(n), -1) for a, n in zip(actions, shapes, strict=True)]
+    joined = rows[0] if len(rows) == 1 else (jnp if env.spec.on_device else np).concatenate(rows)
+    world, now = env.step(world, joined)
+    return world, _dealt(now, shapes), decided
+
+
+def _noted(stand, decided, now):
+    """What a Batch holds of the step, and where it leaves the actors."""
+    (obs, _), (marks, choice, skill) = stand, decided
+    note = _fields(obs, choice, marks.elapsed, skill, now)
+    ended = now.terminated | now.truncated
+    return note, (now.obs, Marks(ended, marks.elapsed, marks.skill))
 
 
 def counted(env: Env, cursor: Cursor) -> MetricsOfSeeds:
@@ -130,13 +207,14 @@ def _room(example: HostOrDevice, length: int) -> np.ndarray:
 
 def _decide(
     behaviour: Behaviour,
+    horizon: int,
     player: Player,
     obs: Float[HostOrDevice, "S N obs"],
     marks: Marks,
     keys: Keys,
     t: Int[HostOrDevice, ""],
-) -> tuple[Marks, Choice]:
-    """Draw a skill where an episode begins, and act; every seed by itself."""
+) -> tuple[Marks, Choice, Float[Array, "S N z"]]:
+    """Draw a skill where one is due, and act on it as it is shown; every seed by itself."""
 
     def one(player, obs, marks, key):
         k_skill, k_act = jax.random.split(jax.random.fold_in(key, t))
@@ -144,24 +222,30 @@ def _decide(
         fresh = draw(k_skill, obs.shape[0])
         if behaviour.skill is not None:
             fresh = jnp.broadcast_to(jnp.asarray(behaviour.skill), fresh.shape)
-        skill = jnp.where(marks.ended[:, None], fresh, marks.skill)
         elapsed = jnp.where(marks.ended, 0, marks.elapsed + 1)
-        x = seen(whiten(player.normaliser, obs), skill)
+        due = marks.ended | behaviour.skills.redrawn(elapsed)
+        skill = jnp.where(due[:, None], fresh, marks.skill)
+        shown = behaviour.skills.shown(skill, elapsed, horizon)
+        x = seen(whiten(player.normaliser, obs), shown)
         if behaviour.greedy:
             action = behaviour.agent.greedy(player.agent, x)
             choice = Choice(action, jnp.zeros(action.shape[0]), action)
         else:
             choice = behaviour.agent.act(player.agent, x, k_act)
-        return Marks(marks.ended, elapsed, skill), choice
+        return Marks(marks.ended, elapsed, skill), choice, shown
 
     return each_seed(one)(player, obs, marks, keys)
 
 
-_act = jax.jit(_decide, static_argnums=0)
+_act = jax.jit(_decide, static_argnums=(0, 1))
 
 
 def _fields(
-    obs: Float[HostOrDevice, "S N obs"], choice: Choice, marks: Marks, now: Timestep
+    obs: Float[HostOrDevice, "S N obs"],
+    choice: Choice,
+    elapsed: Int[Array, "S N"],
+    skill: Float[Array, "S N z"],
+    now: Timestep,
 ) -> dict[str, Any]:
     """What a Batch holds of one step."""
     return {
@@ -173,6 +257,6 @@ def _fields(
         "reward": now.reward,
         "terminated": now.terminated,
         "truncated": now.truncated,
-        "elapsed": marks.elapsed,
-        "skill": marks.skill,
+        "elapsed": elapsed,
+        "skill": skill,
     }

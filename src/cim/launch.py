@@ -4,7 +4,7 @@ import math
 import platform
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,11 +12,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cim.collect import begin
+from cim.collect import begin_together
 from cim.envs.base import Env
 from cim.envs.catalog import Sim
 from cim.evaluate import Episodes, evaluate, judge, visits, worlds_per_seed
@@ -28,10 +29,12 @@ from cim.train import (
     Learners,
     Mine,
     TrainState,
-    advance,
+    advance_together,
     check,
+    compile_together,
     fresh,
-    init,
+    init_together,
+    must_share,
     resolve,
     world_seeds,
 )  # fmt: skip
@@ -52,7 +55,7 @@ class Stopped(CimError):
 class Watcher:
     """Sees a run go by. This one looks away; progress.py has one for terminals."""
 
-    def begin(self, config: Config, step: int) -> None: ...
+    def begin(self, configs: Sequence[Config], step: int) -> None: ...
 
     def see(self, step: int, metrics: dict[str, list[float | None]]) -> None: ...
 
@@ -68,14 +71,76 @@ def launch(
 ) -> Run:
     """Train, and leave a run folder. `resume`: the folder's own configuration goes on; `config`
     must be the same."""
-    config = resolve(config)
-    env = config.make_env(config.worlds)
-    check(config, env.spec)
-    run = _open(config, out, resume, overwrite)
-    state = _restore(config, env, run) if resume else init(config, env)
-    with _polite() as asked, _watched(watcher or Watcher(), config, run, state) as session:
-        session.go(env, state, asked)
-    return run
+    return launch_together([config], [out], resume, overwrite, watcher)[0]
+
+
+def launch_together(
+    configs: Sequence[Config],
+    outs: Sequence[str | Path],
+    resume: bool = False,
+    overwrite: bool = False,
+    watcher: Watcher | None = None,
+) -> list[Run]:
+    """Train several runs side by side in one simulation batch, a folder each. One that diverges
+    leaves the others alone; any can be resumed by itself."""
+    configs = [resolve(config) for config in configs]
+    must_share(configs)
+    env = configs[0].make_env(sum(config.worlds for config in configs))
+    for config in configs:
+        check(config, env.spec)
+    runs = [_open(c, out, resume, overwrite) for c, out in zip(configs, outs, strict=True)]
+    states = _restore(configs, env, runs) if resume else init_together(configs, env)
+    compile_together(configs, env, states)
+    with _polite() as asked, _watched(watcher or Watcher(), configs, runs, states) as sessions:
+        _go(sessions, env, states, asked)
+    return runs
+
+
+def _go(sessions: list["Session"], env: Env, states: list[TrainState], asked: list[int]) -> None:
+    errors = []
+    live = [i for i, session in enumerate(sessions) if not session.over(states[i])]
+    while live:
+        configs = [sessions[i].config for i in live]
+        stepped = advance_together(configs, env, [states[i] for i in live])
+        for i, (state, metrics) in zip(live, stepped, strict=True):
+            states[i] = state
+            try:
+                sessions[i].take(state, metrics, env, bool(asked))
+            except Diverged as error:
+                errors.append(error)
+        gone = [i for i in live if sessions[i].over(states[i])]
+        if asked and len(gone) < len(live):
+            raise Stopped(_stopped(sessions, live))
+        if gone:
+            live = [i for i in live if i not in gone]
+            env = _fewer(sessions, env, states, live)
+    if errors:
+        raise errors[0]
+
+
+def _stopped(sessions: list["Session"], live: list[int]) -> str:
+    if len(sessions) > 1:
+        return "stopped, all saved; go on with the same command and --resume"
+    session = sessions[live[0]]
+    return (
+        f"stopped at step {session.step}, all saved; go on with: "
+        f"cim train --resume --out {session.run.folder}"
+    )
+
+
+def _fewer(sessions: list["Session"], env: Env, states: list[TrainState], live: list[int]) -> Env:
+    """The worlds of those that go on. Where the simulator is not arrays, new episodes begin."""
+    if not live:
+        return env
+    configs = [sessions[i].config for i in live]
+    fewer = configs[0].make_env(sum(config.worlds for config in configs))
+    if not fewer.spec.on_device:
+        ages = [int(states[i].iteration) for i in live]
+        seeds = [world_seeds(c, 0, age) for c, age in zip(configs, ages, strict=True)]
+        cursors = begin_together(fewer, [config.behaviour for config in configs], seeds)
+        for i, cursor in zip(live, cursors, strict=True):
+            states[i] = eqx.tree_at(lambda state: state.cursor, states[i], cursor)
+    return fewer
 
 
 def load(folder: str | Path, sim: Sim | None = None) -> tuple[Config, Learners]:
@@ -113,34 +178,38 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _saved(state: TrainState, on_device: bool) -> dict[str, Any]:
+def _saved(state: TrainState, env: Env) -> dict[str, Any]:
     """Everything; the simulator too, where it is arrays."""
     mine = state.mine
     rest = (mine.memory, mine.coefficient, mine.tally, state.keys, state.iteration)
-    world = state.cursor if on_device else None
+    world = state.cursor if env.spec.on_device else None
     return {"learners": mine.learners, "training": rest, "world": world}
 
 
-def _restore(config: Config, env: Env, run: Run) -> TrainState:
-    """Where the run was saved last. EnvPool's worlds cannot be: there, new episodes begin."""
-    if not run.checkpoints:
-        run.rewind(0)
-        return init(config, env)
-    like = _saved(jax.eval_shape(partial(_blank, config, env)), env.spec.on_device)
-    saved, step = run.load(like)
-    memory, coefficient, tally, keys, iteration = saved["training"]
-    cursor = saved["world"]
-    if cursor is None:
-        seeds = world_seeds(config, 0, attempt=int(iteration))
-        cursor = begin(env, config.behaviour, seeds)
-    run.rewind(step)
-    mine = Mine(saved["learners"], memory, coefficient, tally)
-    return TrainState(mine, cursor, keys, iteration)
+def _restore(configs: Sequence[Config], env: Env, runs: Sequence[Run]) -> list[TrainState]:
+    """Where the runs were saved last. EnvPool's worlds cannot be: there, new episodes begin."""
+    states = []
+    for config, run in zip(configs, runs, strict=True):
+        mine, keys = fresh(config, env.spec)
+        iteration, cursor, step = jnp.zeros((), jnp.int32), None, 0
+        if run.checkpoints:
+            own = config.make_env(config.worlds)
+            saved, step = run.load(_saved(jax.eval_shape(partial(_blank, config, own)), own))
+            memory, coefficient, tally, keys, iteration = saved["training"]
+            mine, cursor = Mine(saved["learners"], memory, coefficient, tally), saved["world"]
+        run.rewind(step)
+        states.append((mine, cursor, keys, iteration))
+    seeds = [world_seeds(c, 0, int(s[3])) for c, s in zip(configs, states, strict=True)]
+    begun = begin_together(env, [config.behaviour for config in configs], seeds)
+    return [
+        TrainState(mine, cursor or new, keys, iteration)
+        for (mine, cursor, keys, iteration), new in zip(states, begun, strict=True)
+    ]
 
 
 def _blank(config: Config, env: Env) -> TrainState:
     if env.spec.on_device:
-        return init(config, env)
+        return init_together([config], env)[0]
     mine, keys = fresh(config, env.spec)
     return TrainState(mine, None, keys, jnp.zeros((), jnp.int32))  # pyright: ignore[reportArgumentType]
 
@@ -167,16 +236,24 @@ def _polite() -> Iterator[list[int]]:
 
 
 @contextmanager
-def _watched(watcher: Watcher, config: Config, run: Run, state: TrainState) -> Iterator["Session"]:
-    step = int(state.iteration) * config.batch
-    seeds = range(config.seed, config.seed + config.seeds)
-    board = Board(run.folder, seeds, step)
-    watcher.begin(config, step)
+def _watched(
+    watcher: Watcher, configs: Sequence[Config], runs: Sequence[Run], states: Sequence[TrainState]
+) -> Iterator[list["Session"]]:
+    steps = [int(s.iteration) * c.batch for s, c in zip(states, configs, strict=True)]
+    boards = [
+        Board(run.folder, range(config.seed, config.seed + config.seeds), step)
+        for run, config, step in zip(runs, configs, steps, strict=True)
+    ]
+    watcher.begin(configs, min(steps))
     try:
-        yield Session(config, run, watcher, board)
+        yield [
+            Session(config, run, watcher, board)
+            for config, run, board in zip(configs, runs, boards, strict=True)
+        ]
     finally:
         watcher.end()
-        board.close()
+        for board in boards:
+            board.close()
 
 
 @dataclass
@@ -189,27 +266,27 @@ class Session:
     board: Board
     since: float = field(default_factory=time.perf_counter)
     judges: Env | None = None  # the worlds of evaluation, kept: some take seconds to build
+    step: int = 0
+    diverged: bool = False
 
-    def go(self, env: Env, state: TrainState, asked: list[int]) -> None:
-        config, total = self.config, self.config.iterations
-        before = max((line.get("wall_s", 0) for line in self.run.metrics), default=0)
-        while (done := int(state.iteration)) < total:
-            state, metrics = advance(config, env, state)
-            done += 1
-            step = done * config.batch
-            named = _readable(metrics)
-            self._must_be_fine(named, step)
-            wall = {"iteration": done, "wall_s": before + time.perf_counter() - self.since}
-            self._log(step, wall, {k: v for k, v in named.items() if not k.startswith("sick/")})
-            if _due(done, total, config.evaluations):
-                self._evaluate(state.mine.learners, step, last=done == total)
-            if _due(done, total, config.checkpoints) or asked:
-                self.run.save(step, _saved(state, env.spec.on_device), config.keep)
-            if asked and done < total:
-                raise Stopped(
-                    f"stopped at step {step}, all saved; go on with: "
-                    f"cim train --resume --out {self.run.folder}"
-                )
+    def __post_init__(self):
+        self.before = max((line.get("wall_s", 0) for line in self.run.metrics), default=0)
+
+    def over(self, state: TrainState) -> bool:
+        return self.diverged or int(state.iteration) >= self.config.iterations
+
+    def take(self, state: TrainState, metrics: Any, env: Env, asked: bool) -> None:
+        """Note what an iteration did; evaluate and save where that is due."""
+        config, total, done = self.config, self.config.iterations, int(state.iteration)
+        self.step = done * config.batch
+        named = _readable(metrics)
+        self._must_be_fine(named, self.step)
+        wall = {"iteration": done, "wall_s": self.before + time.perf_counter() - self.since}
+        self._log(self.step, wall, {k: v for k, v in named.items() if not k.startswith("sick/")})
+        if _due(done, total, config.evaluations):
+            self._evaluate(state.mine.learners, self.step, last=done == total)
+        if _due(done, total, config.checkpoints) or asked:
+            self.run.save(self.step, _saved(state, env), config.keep)
 
     def _log(self, step: int, about: dict[str, Any], metrics: dict[str, Any]) -> None:
         self.run.log({"step": step} | about | metrics)
@@ -219,7 +296,8 @@ class Session:
     def _must_be_fine(self, metrics: dict[str, Any], step: int) -> None:
         for name in VITALS:
             values = metrics[f"sick/{name}"]
-            if any(values):
+            self.diverged = any(values)
+            if self.diverged:
                 seeds = [self.config.seed + i for i, value in enumerate(values) if value]
                 kept = self.run.checkpoints
                 last = (

@@ -30,6 +30,14 @@ class Memory(ABC, Generic[M]):
     def keep(self, memory: M) -> M:
         """What of it outlives the learning."""
 
+    @abstractmethod
+    def lesson(self, batch: Batch) -> Batch:
+        """The steps of a sample that a method learns from."""
+
+    @abstractmethod
+    def lesson_size(self, num_envs: int, rollout: int) -> tuple[int, int]:
+        """How long a lesson is and how many worlds wide."""
+
 
 @dataclass(frozen=True)
 class Latest(Memory[None | Batch]):
@@ -47,6 +55,12 @@ class Latest(Memory[None | Batch]):
 
     def keep(self, memory: Batch | None) -> None:
         return None
+
+    def lesson(self, batch: Batch) -> Batch:
+        return batch
+
+    def lesson_size(self, num_envs: int, rollout: int) -> tuple[int, int]:
+        return rollout, num_envs
 
 
 class Ring(eqx.Module):
@@ -90,3 +104,10 @@ class Replay(Memory[Ring]):
 
     def keep(self, memory: Ring) -> Ring:
         return memory
+
+    def lesson(self, batch: Batch) -> Batch:
+        """The first step of every window: the others are there for the agent's targets."""
+        return jax.tree.map(lambda a: a[:1], batch)
+
+    def lesson_size(self, num_envs: int, rollout: int) -> tuple[int, int]:
+        return 1, self.batch_size

@@ -15,7 +15,7 @@ from cim.agents import AGENTS
 from cim.coefficient import COEFFICIENTS
 from cim.methods import METHODS
 from cim.train import Config
-from cim.types import Area, UserError
+from cim.types import Area, UserError, unknown
 
 PARTS: dict[str, dict[str, type]] = {
     "method": dict(METHODS),
@@ -24,12 +24,6 @@ PARTS: dict[str, dict[str, type]] = {
 }
 FORMAT = 1  # of config.json
 SINCE: dict[str, Any] = {"sim": "cpu", "contacts": None, "constraints": None}  # younger than it
-
-
-def unknown(what: str, name: str, known: Any) -> UserError:
-    near = get_close_matches(name, list(known), n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return UserError(f"{what} {name!r} is unknown; {hint}known: {', '.join(known)}")
 
 
 def part(kind: str, name: str) -> type:

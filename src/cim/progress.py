@@ -3,6 +3,7 @@
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -28,21 +29,24 @@ class Terminal(Watcher):
             disable=not console.is_terminal,
         )
 
-    def begin(self, config: Config, step: int) -> None:
-        self._seeds, self._found = config.seeds, ""
+    def begin(self, configs: Sequence[Config], step: int) -> None:
+        config, self._alone, self._found = configs[0], len(configs) == 1, ""
+        self._seeds = sum(config.seeds for config in configs)
         self._seen: deque[tuple[float, int]] = deque([(time.perf_counter(), step)], maxlen=20)
         self._total = config.iterations * config.batch
-        name = f"{config.env} x {config.seeds}" if config.seeds > 1 else config.env
+        name = f"{config.env} x {self._seeds}" if self._seeds > 1 else config.env
         about: dict[str, Any] = {"steps": short(step), "rate": "compiling", "found": ""}
         self._bar.start()
         self._task = self._bar.add_task(name, total=self._total, completed=step, **about)
 
     def see(self, step: int, metrics: dict[str, list[float | None]]) -> None:
         for name in ("coverage", "return"):
-            if f"evaluation/{name}" in metrics:
+            if self._alone and f"evaluation/{name}" in metrics:
                 values = [v for v in metrics[f"evaluation/{name}"] if v is not None]
                 self._found = f"{name} {sum(values) / max(len(values), 1):.4g}"
                 break
+        if step == self._seen[-1][1]:  # another of the runs side by side
+            return
         self._seen.append((time.perf_counter(), step))
         (then, before), (now, after) = self._seen[0], self._seen[-1]
         rate = (after - before) * self._seeds / max(now - then, 1e-9)

@@ -6,6 +6,8 @@ axis, and a seed's random numbers come from its own key.
 """
 
 import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,7 +21,15 @@ from jaxtyping import Array, Float, Int
 from cim.agents.base import Agent
 from cim.agents.ppo import PPO
 from cim.coefficient import Coefficient, Constant
-from cim.collect import Behaviour, Cursor, Player, begin, collect, counted
+from cim.collect import (
+    Behaviour,
+    Cursor,
+    Party,
+    Player,
+    begin_together,
+    collect_together,
+    counted,
+)
 from cim.envs.base import Env
 from cim.envs.catalog import Sim, check_sim, entry_of, make_env
 from cim.methods.base import IntrinsicMethod
@@ -117,9 +127,32 @@ def resolve(config: Config) -> Config:
 
 def check(config: Config, spec: EnvSpec) -> None:
     """Refuse sizes that cannot work with this environment."""
+    assert config.num_envs is not None
     assert config.rollout is not None
-    config.agent.check(spec, config.batch)
-    config.method.check(spec, config.batch, config.rollout)
+    mine = of_one_seed(config, spec)
+    config.agent.check(mine, config.batch)
+    if config.method.adds_directly and not config.agent.adds_directly:
+        raise UserError(
+            f"agent {type(config.agent).__name__.lower()} has no advantages to add to, as this "
+            "form of the method wants: take agent ppo, or --method.form reward"
+        )
+    length, width = config.agent.memory.lesson_size(config.num_envs, config.rollout)
+    config.method.check(mine, length * width, length)
+
+
+def of_one_seed(config: Config, spec: EnvSpec) -> EnvSpec:
+    """What a seed has of the worlds that all share."""
+    assert config.num_envs is not None
+    return replace(spec, num_envs=config.num_envs)
+
+
+def must_share(configs: Sequence[Config]) -> None:
+    """Refuse runs that cannot lie side by side in one environment."""
+    for name in ("env", "sim", "rollout", "time_limit", "position", "area", "contacts",
+                 "constraints"):  # fmt: skip
+        values = {getattr(config, name) for config in configs}
+        if len(values) > 1:
+            raise UserError(f"runs side by side must share {name.replace('_', '-')}: {values}")
 
 
 class Learners(eqx.Module):
@@ -166,20 +199,30 @@ def world_seeds(config: Config, purpose: int, attempt: int = 0) -> Int[np.ndarra
 
 
 def init(config: Config, env: Env) -> TrainState:
-    cursor = begin(env, config.behaviour, world_seeds(config, 0))
-    mine, keys = fresh(config, env.spec)
-    return TrainState(mine, cursor, keys, jnp.zeros((), jnp.int32))
+    return init_together([config], env)[0]
+
+
+def init_together(configs: Sequence[Config], env: Env) -> list[TrainState]:
+    """Several runs, whose worlds lie side by side in one environment."""
+    behaviours = [config.behaviour for config in configs]
+    cursors = begin_together(env, behaviours, [world_seeds(config, 0) for config in configs])
+    states = []
+    for config, cursor in zip(configs, cursors, strict=True):
+        mine, keys = fresh(config, env.spec)
+        states.append(TrainState(mine, cursor, keys, jnp.zeros((), jnp.int32)))
+    return states
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def fresh(config: Config, spec: EnvSpec) -> tuple[Mine, Keys]:
     """What every seed has before the first step."""
+    mine = of_one_seed(config, spec)
 
     def one(key: Key) -> tuple[Mine, Key]:
         key, k_agent, k_method = jax.random.split(key, 3)
         skills = config.method.skills
-        agent = config.agent.init(spec, skills.dim, len(config.streams), k_agent)
-        learners = Learners(agent, config.method.init(spec, k_method), Running((spec.obs_dim,)))
+        agent = config.agent.init(mine, skills.dim, len(config.streams), k_agent)
+        learners = Learners(agent, config.method.init(mine, k_method), Running((spec.obs_dim,)))
         memory = config.agent.memory.empty(_example(config, spec))
         tally = Tally(jnp.zeros(config.num_envs), jnp.zeros((config.num_envs, 2)))
         return Mine(learners, memory, config.coefficient.init(), tally), key
@@ -209,14 +252,50 @@ def _example(config: Config, spec: EnvSpec) -> Batch:
 
 def advance(config: Config, env: Env, state: TrainState) -> tuple[TrainState, MetricsOfSeeds]:
     """One rollout and what is learned from it."""
-    keys, k_collect, k_learn = _split(state.keys)
-    player, behaviour = state.mine.learners.player, config.behaviour
-    assert config.rollout is not None
-    cursor, rollout = collect(env, behaviour, player, state.cursor, k_collect, config.rollout)
-    counts = counted(env, cursor)
-    progress = (state.iteration / config.iterations).astype(jnp.float32)
-    mine, metrics = learn(config, env.spec, state.mine, rollout, progress, k_learn)
-    return TrainState(mine, cursor, keys, state.iteration + 1), metrics | counts
+    return advance_together([config], env, [state])[0]
+
+
+def advance_together(
+    configs: Sequence[Config], env: Env, states: Sequence[TrainState]
+) -> list[tuple[TrainState, MetricsOfSeeds]]:
+    """One rollout of all worlds; then every run learns from its own."""
+    split = [_split(state.keys) for state in states]
+    parties = [
+        Party(state.mine.learners.player, state.cursor, k_collect)
+        for state, (_, k_collect, _) in zip(states, split, strict=True)
+    ]
+    length = configs[0].rollout
+    assert length is not None
+    collected = collect_together(env, tuple(c.behaviour for c in configs), parties, length)
+    after = []
+    for config, state, (keys, _, k_learn), (cursor, rollout) in zip(
+        configs, states, split, collected, strict=True
+    ):
+        counts = counted(env, cursor)
+        progress = (state.iteration / config.iterations).astype(jnp.float32)
+        mine, metrics = learn(config, env.spec, state.mine, rollout, progress, k_learn)
+        new = TrainState(mine, cursor, keys, state.iteration + 1)
+        after.append((new, metrics | counts))
+    return after
+
+
+def compile_together(configs: Sequence[Config], env: Env, states: Sequence[TrainState]) -> None:
+    """Compile what several runs learn by all at once, into JAX's cache on disk: it would compile
+    one after another."""
+    cached = getattr(jax.config, "jax_compilation_cache_dir", None)
+    if len(configs) == 1 or not env.spec.on_device or not cached:
+        return
+    behaviours, length = tuple(config.behaviour for config in configs), configs[0].rollout
+    assert length is not None
+    parties = [Party(s.mine.learners.player, s.cursor, s.keys) for s in states]
+    shapes = jax.eval_shape(lambda p: collect_together(env, behaviours, p, length), parties)
+
+    def one(config: Config, state: TrainState, rollout: Any) -> None:
+        now = jnp.zeros(())
+        learn.lower(config, env.spec, state.mine, rollout, now, state.keys).compile()
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(one, configs, states, [rollout for _, rollout in shapes]))
 
 
 @jax.jit
@@ -257,11 +336,13 @@ def _learn(
         k_sample, k_fit, k_reward, k_agent = keys
         batch = config.agent.memory.sample(memory, k_sample)
         raw, batch = batch.reward, _whitened(normaliser, batch)
-        fitted, ours = config.method.update(method, batch, k_fit)
+        lesson = config.agent.memory.lesson(batch)
+        fitted, ours = config.method.update(method, lesson, k_fit)
         judge = fitted if config.method.fits_first else method
         bonus = jax.lax.stop_gradient(config.method.reward(judge, batch, k_reward))
         rewards = jnp.concatenate([raw[None], bonus]) if "task" in config.streams else bonus
-        agent, theirs = config.agent.update(agent, batch, rewards, weights, k_agent)
+        direct = jax.tree.map(lambda a: tau * a, config.method.direct(judge, batch))
+        agent, theirs = config.agent.update(agent, batch, rewards, weights, k_agent, direct)
         paid = {
             f"bonus/{name}": row.mean()
             for name, row in zip(config.method.streams, bonus, strict=True)

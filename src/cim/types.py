@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
+import jax
 import jaxtyping
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cim.errors import CimError as CimError
 from cim.errors import UserError as UserError
+from cim.errors import unknown as unknown
 
 HostOrDevice = Array | np.ndarray
 
@@ -96,3 +98,26 @@ class Batch(eqx.Module):
     @property
     def ended(self) -> Bool[Array, "*T N"]:
         return self.terminated | self.truncated
+
+    @property
+    def rows(self) -> int:
+        return self.reward.size
+
+    @property
+    def flat(self) -> "Batch":
+        """The same steps in one row."""
+        lead = self.reward.ndim
+        return jax.tree.map(lambda a: a.reshape(self.rows, *a.shape[lead:]), self)
+
+    @property
+    def timed(self) -> "Batch":
+        """With an axis of time: steps that lie in one row are one step of so many worlds."""
+        return self if self.reward.ndim == 2 else jax.tree.map(lambda a: a[None], self)
+
+
+class Direct(eqx.Module):
+    """What a method adds behind the discounting: to the advantages, and to the targets of the first
+    critic."""
+
+    advantage: Float[Array, "*T N"]
+    target: Float[Array, "*T N"]

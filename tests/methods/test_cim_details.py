@@ -74,7 +74,7 @@ def test_phi_sees_only_the_prior_dimensions():
     ("changes", "word"),
     [
         ({"k": 5}, "k must be below 5"),
-        ({"minibatch": 16}, "more than the 15"),
+        ({"minibatch": 16}, "minibatch = 16: 1 to 15"),
         ({"prior": (2,)}, "0 to 1"),
         ({"skill_dim": 0}, "too small"),
         ({"skill_kind": "discrete", "skill_dim": 1}, "too small"),

@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from cim.memory import Memory
-from cim.types import Batch, Choice, EnvSpec, Key, Metrics
+from cim.types import Batch, Choice, Direct, EnvSpec, Key, Metrics
 
 S = TypeVar("S")
 
@@ -16,6 +16,8 @@ S = TypeVar("S")
 @dataclass(frozen=True)
 class Agent(ABC, Generic[S]):
     """Learns on its memory's batches, so many times a rollout."""
+
+    adds_directly: ClassVar[bool] = False  # takes what a method adds behind the discounting
 
     @property
     @abstractmethod
@@ -46,6 +48,7 @@ class Agent(ABC, Generic[S]):
         rewards: Float[Array, "R T N"],
         weights: Float[Array, "R"],
         key: Key,
+        direct: Direct | None = None,
     ) -> tuple[S, Metrics]:
         """One row of rewards a stream; the weights say how much each counts now."""
 

@@ -9,6 +9,7 @@ state reached. The bonus is summed over the window like the task's reward (URLB'
 the place of the whole sum).
 """
 
+import math
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -22,7 +23,7 @@ from cim.memory import Replay
 from cim.parts.learning import Trained, descend, start
 from cim.parts.nets import MLP
 from cim.returns import n_step
-from cim.types import Batch, Choice, EnvSpec, Key, Metrics, UserError, option
+from cim.types import Batch, Choice, Direct, EnvSpec, Key, Metrics, UserError, option
 
 
 class Trunk(eqx.Module):
@@ -93,7 +94,8 @@ class DDPG(Agent[DDPGState]):
     def act(self, state: DDPGState, x: Float[Array, "N x"], key: Key) -> Choice:
         mean = _pi(state.actor.model, x)
         action = jnp.clip(mean + self.noise * jax.random.normal(key, mean.shape), -1, 1)
-        return Choice(action, jnp.zeros(x.shape[:-1]), mean)
+        spread = jnp.full_like(mean, math.log(max(self.noise, 1e-6)))
+        return Choice(action, jnp.zeros(x.shape[:-1]), jnp.concatenate([mean, spread], axis=-1))
 
     def greedy(self, state: DDPGState, x: Float[Array, "N x"]) -> Float[Array, "N act"]:
         return _pi(state.actor.model, x)
@@ -105,7 +107,9 @@ class DDPG(Agent[DDPGState]):
         rewards: Float[Array, "R T N"],
         weights: Float[Array, "R"],
         key: Key,
+        direct: Direct | None = None,
     ) -> tuple[DDPGState, Metrics]:
+        assert direct is None, "there are no advantages to add to"
         k_target, k_actor = jax.random.split(key)
         optimizer = optax.adam(self.learning_rate)
         reward = jnp.einsum("r,rtn->tn", weights, rewards)

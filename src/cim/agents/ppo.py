@@ -15,6 +15,7 @@ so returns that are large but alike would be targets without bound.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -23,45 +24,12 @@ from jaxtyping import Array, Float
 
 from cim.agents.base import Agent, seen
 from cim.memory import Latest
+from cim.parts.actor import Actor
 from cim.parts.learning import Schedule, Trained, adam, descend, passes, start
 from cim.parts.nets import MLP
 from cim.parts.running import Running
 from cim.returns import gae
-from cim.types import Batch, Choice, EnvSpec, Key, Metrics, UserError, option
-
-
-class Actor(eqx.Module):
-    """A Gaussian with a free standard deviation, or, where actions are discrete, their odds."""
-
-    net: MLP
-    log_std: Float[Array, "act"] | None
-
-    def policy(self, x: Float[Array, "*n x"]) -> Float[Array, "*n p"]:
-        """Mean and log std side by side; or the log-probabilities of the actions."""
-        out = self.net(x)
-        if self.log_std is None:
-            return jax.nn.log_softmax(out)
-        return jnp.concatenate([out, jnp.broadcast_to(self.log_std, out.shape)], axis=-1)
-
-    def log_prob(
-        self, policy: Float[Array, "*n p"], action: Float[Array, "*n act"]
-    ) -> Float[Array, "*n"]:
-        if self.log_std is None:
-            return jnp.sum(policy * action, axis=-1)
-        mean, log_std = jnp.split(policy, 2, axis=-1)
-        off = (action - mean) * jnp.exp(-log_std)
-        return jnp.sum(-0.5 * off**2 - log_std - 0.5 * jnp.log(2 * jnp.pi), axis=-1)
-
-    def sample(self, policy: Float[Array, "*n p"], key: Key) -> Float[Array, "*n act"]:
-        if self.log_std is None:
-            return jax.nn.one_hot(jax.random.categorical(key, policy), policy.shape[-1])
-        mean, log_std = jnp.split(policy, 2, axis=-1)
-        return mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
-
-    def best(self, policy: Float[Array, "*n p"]) -> Float[Array, "*n act"]:
-        if self.log_std is None:
-            return jax.nn.one_hot(jnp.argmax(policy, axis=-1), policy.shape[-1])
-        return jnp.split(policy, 2, axis=-1)[0]
+from cim.types import Batch, Choice, Direct, EnvSpec, Key, Metrics, UserError, option
 
 
 class PPOState(eqx.Module):
@@ -93,6 +61,8 @@ class PPO(Agent[PPOState]):
     entropy_weight: float = option(0.0, "of the policy's entropy in the objective")
     clip_norm: float = option(0.5, "longest gradient, for each net")
 
+    adds_directly: ClassVar[bool] = True
+
     @property
     def memory(self) -> Latest:
         return Latest()
@@ -109,8 +79,7 @@ class PPO(Agent[PPOState]):
     def init(self, spec: EnvSpec, skill_dim: int, streams: int, key: Key) -> PPOState:
         k_actor, k_critics = jax.random.split(key)
         sizes = [spec.obs_dim + skill_dim, self.width, self.width]
-        net = MLP([*sizes, spec.action_dim], k_actor, last_gain=0.01 * 2**0.5)
-        actor = Actor(net, None if spec.discrete else jnp.zeros(spec.action_dim))
+        actor = Actor([*sizes, spec.action_dim], spec.discrete, k_actor)
 
         def critic(key: Key) -> Trained[MLP]:
             return start(self._adam, MLP([*sizes, 1], key))
@@ -139,8 +108,9 @@ class PPO(Agent[PPOState]):
         rewards: Float[Array, "R T N"],
         weights: Float[Array, "R"],
         key: Key,
+        direct: Direct | None = None,
     ) -> tuple[PPOState, Metrics]:
-        rows, critics, returns = self._judge(state, batch, rewards, weights)
+        rows, critics, returns = self._judge(state, batch, rewards, weights, direct)
 
         def learn(nets: tuple[Trained[Actor], Trained[MLP]], part: Rows):
             actor, critics = nets
@@ -174,23 +144,27 @@ class PPO(Agent[PPOState]):
         batch: Batch,
         rewards: Float[Array, "R T N"],
         weights: Float[Array, "R"],
+        direct: Direct | None,
     ) -> tuple[Rows, Trained[MLP], Running]:
         """Every step's advantage and the critics' targets, by the values of before the update; and
         the critics at the new scale of their returns."""
         x, next_x = seen(batch.obs, batch.skill), seen(batch.next_obs, batch.skill)
+        onto = jnp.zeros_like(rewards)
+        onto = onto if direct is None else onto.at[0].set(direct.target)
 
-        def stream(critic: MLP, stats: Running, reward: Float[Array, "T N"]):
+        def stream(critic: MLP, stats: Running, reward: Float[Array, "T N"], more: Array):
             sigma = scale(stats)
             value, next_value = critic(x)[..., 0] * sigma, critic(next_x)[..., 0] * sigma
             advantage = gae(reward, value, next_value, batch, self.discount, self.lam)
-            gain = advantage + value
+            gain = advantage + value + more
             stats = stats.add(gain.reshape(-1))
             new = scale(stats)
             return advantage, gain / new, _rescaled(critic, sigma / new), stats
 
-        judged = jax.vmap(stream)(state.critics.model, state.returns, rewards)
+        judged = jax.vmap(stream)(state.critics.model, state.returns, rewards, onto)
         advantages, targets, critics, returns = judged
         advantage = jnp.einsum("r,rtn->tn", weights, advantages)
+        advantage = advantage if direct is None else advantage + direct.advantage
         flat = jax.tree.map(
             lambda a: a.reshape(-1, *a.shape[2:]),
             (x, batch.action, batch.log_prob, advantage, jnp.moveaxis(targets, 0, -1)),
@@ -204,7 +178,7 @@ class PPO(Agent[PPOState]):
         gain = jnp.minimum(rho * a, jnp.clip(rho, 1 - self.clip, 1 + self.clip) * a)
         if not self.entropy_weight:
             return -gain.mean()
-        return -gain.mean() - self.entropy_weight * _entropy(actor, policy)
+        return -gain.mean() - self.entropy_weight * actor.entropy(policy).mean()
 
 
 def scale(stats: Running) -> Float[Array, "*r"]:
@@ -216,9 +190,3 @@ def _rescaled(critic: MLP, by: Float[Array, ""]) -> MLP:
     last = critic.layers[-1]
     scaled = (last.weight * by, last.bias * by)
     return eqx.tree_at(lambda m: (m.layers[-1].weight, m.layers[-1].bias), critic, scaled)
-
-
-def _entropy(actor: Actor, policy: Float[Array, "m p"]) -> Float[Array, ""]:
-    if actor.log_std is None:
-        return -jnp.sum(jnp.exp(policy) * policy, axis=-1).mean()
-    return jnp.sum(actor.log_std + 0.5 * jnp.log(2 * jnp.pi * jnp.e))

@@ -53,6 +53,12 @@ class Bounds:
             return action.argmax(axis=-1) + self.start
         return (self.low + (np.clip(action, -1, 1) + 1) * self.half).astype(self.dtype)
 
+    def inverse(self, action: np.ndarray) -> Float[np.ndarray, "*n act"]:
+        """An action of the world's own as one of ours."""
+        if self.discrete:
+            return np.eye(self.width, dtype=np.float32)[action - self.start]
+        return ((action - self.low) / self.half - 1).astype(np.float32)
+
 
 class EnvPoolWorlds:
     """One EnvPool task. Of dictionary observations, `parts` are laid side by side."""

@@ -7,9 +7,13 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from jaxtyping import Array, Float
 
 from cim.parts.skills import Skills
-from cim.types import Batch, EnvSpec, Key, Metrics, UserError
+from cim.types import Batch, Direct, EnvSpec, Key, Metrics, UserError
 
 S = TypeVar("S")
+# What a reward is read off: each step by itself, a step among others of its batch, whole
+# trajectories, or the policy that acted.
+Needs = Literal["steps", "company", "trajectories", "policy"]
+Selection = Literal["constant", "random", "grid", "regression", "best"]
 
 
 @dataclass(frozen=True)
@@ -19,8 +23,10 @@ class IntrinsicMethod(ABC, Generic[S]):
     category: ClassVar[Literal["knowledge", "data", "competence", "control"]]
     skill_kinds: ClassVar[Literal["none", "continuous", "discrete", "both"]] = "none"
     fits_first: ClassVar[bool] = False  # does the paper fit on a batch before paying for it?
+    needs: ClassVar[Needs] = "steps"
     task_weight: ClassVar[float] = 0.0  # of the task's reward, where the user does not say
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    selection: ClassVar[Selection] = "best"  # how its paper chooses the skill to fine-tune
 
     @classmethod
     def preset(cls, name: str, **changes: Any) -> "IntrinsicMethod":
@@ -39,6 +45,11 @@ class IntrinsicMethod(ABC, Generic[S]):
         """The streams of reward, and how their advantages are weighed."""
         return {"bonus": 1.0}
 
+    @property
+    def adds_directly(self) -> bool:
+        """Whether it has something to say behind the discounting: see `direct`."""
+        return False
+
     def check(self, spec: EnvSpec, rows: int, length: int) -> None:
         """Refuse sizes that cannot work: `rows` steps a batch, `length` of each environment."""
 
@@ -52,3 +63,11 @@ class IntrinsicMethod(ABC, Generic[S]):
     @abstractmethod
     def update(self, state: S, batch: Batch, key: Key) -> tuple[S, Metrics]:
         """All learning on one batch, over as many passes as the paper makes."""
+
+    def direct(self, state: S, batch: Batch) -> Direct | None:
+        """What it adds to advantages and value targets, where it does."""
+        return None
+
+    def regressors(self, state: S, batch: Batch) -> Float[Array, "T N z"] | None:
+        """phi, where a task's reward is regressed on it to choose a skill."""
+        return None

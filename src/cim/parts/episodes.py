@@ -2,9 +2,9 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from cim.types import Key
+from cim.types import Batch, Key
 
 
 def segments(ended: Bool[Array, "T N"]) -> Int[Array, "T N"]:
@@ -26,3 +26,17 @@ def companion(ended: Bool[Array, "T N"], key: Key) -> Int[Array, "T N"]:
         (draw * others.astype(draw.dtype)).astype(jnp.int32), jnp.maximum(others - 1, 0)
     )
     return jnp.where(others > 0, pick + (pick >= t).astype(jnp.int32), t)
+
+
+def first_visits(batch: Batch) -> Bool[Array, "T N"]:
+    """Whether the state reached was not among those of its segment before: the same to the bit."""
+    place, t = segments(batch.ended), jnp.arange(batch.ended.shape[0], dtype=jnp.int32)
+
+    def of_world(reached: Float[Array, "T obs"], place: Int[Array, "T"]) -> Bool[Array, "T"]:
+        def new(now: Int[Array, ""]) -> Bool[Array, ""]:
+            same = jnp.all(reached == reached[now][None], axis=-1) & (place == place[now])
+            return ~jnp.any(same & (t < now))
+
+        return jax.lax.map(new, t)
+
+    return jax.vmap(of_world, in_axes=1, out_axes=1)(batch.next_obs, place)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float
 
-from cim.types import Key
+from cim.types import Batch, Key, UserError
 
 M = TypeVar("M")
 
@@ -48,6 +48,19 @@ class Schedule:
     passes: int
     minibatch: int
     merge_last: bool
+
+
+def lessons(batch: Batch, count: int, minibatch: int, merge_last: bool = False) -> Schedule:
+    """So many passes over a rollout. A sample of the replay (one step long) is one minibatch, and
+    is seen once: the next is drawn for the next step."""
+    if batch.reward.shape[0] == 1:
+        return Schedule(min(count, 1), batch.reward.size, merge_last=False)
+    return Schedule(count, minibatch, merge_last)
+
+
+def must_fit(minibatch: int, rows: int) -> None:
+    if not 1 <= minibatch <= rows:
+        raise UserError(f"method.minibatch = {minibatch}: 1 to {rows}, the steps of a batch")
 
 
 def passes(

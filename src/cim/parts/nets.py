@@ -72,6 +72,46 @@ class MLP(eqx.Module):
         return self.layers[-1](x)
 
 
+class Lipschitz(eqx.Module):
+    """A net that moves its output no further than its input moved: every weight is divided by its
+    largest singular value, as the latest estimate has it (spectral normalisation)."""
+
+    net: MLP
+    sides: tuple[Float[Array, "long"], ...]  # right singular vectors, one a layer
+
+    def __init__(self, net: MLP):
+        self.net = net
+        self.sides = tuple(jnp.ones(a.weight.shape[1]) for a in net.layers)
+
+    def estimated(self) -> "Lipschitz":
+        """One step of power iteration on."""
+        new = []
+        for layer, v in zip(self.net.layers, self.sides, strict=True):
+            u = _along(layer.weight @ v)
+            new.append(_along(layer.weight.T @ u))
+        return eqx.tree_at(lambda one: one.sides, self, tuple(map(jax.lax.stop_gradient, new)))
+
+    @property
+    def bounded(self) -> MLP:
+        layers = []
+        for layer, v in zip(self.net.layers, self.sides, strict=True):
+            side = jax.lax.stop_gradient(_along(v))
+            u = jax.lax.stop_gradient(_along(layer.weight @ side))
+            scaled = layer.weight / (u @ layer.weight @ side)
+            layers.append(eqx.tree_at(lambda a: a.weight, layer, scaled))
+        return eqx.tree_at(lambda net: net.layers, self.net, tuple(layers))
+
+
+def _along(v: Float[Array, "n"]) -> Float[Array, "n"]:
+    return v / (jnp.linalg.norm(v) + 1e-12)
+
+
+def layer_norm(x: Float[Array, "*n d"]) -> Float[Array, "*n d"]:
+    """Each row at mean 0 and deviation 1, without a scale of its own."""
+    off = x - x.mean(axis=-1, keepdims=True)
+    return off / jnp.sqrt(jnp.mean(off**2, axis=-1, keepdims=True) + 1e-5)
+
+
 def in_blocks(f: Callable[[Array], Array], x: Array, rows: int = 2048) -> Array:
     """f of every row of x ([..., i] -> [..., o]), so many at a time: what it makes on the way stays
     in the cache."""

@@ -12,8 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from cim.parts.running import Running
-from cim.types import UserError
+from cim.types import Key, UserError
 
+Normaliser = Literal["none", "mean", "variance", "std", "score"]
 BLOCK = 2**23  # numbers in the largest temporary array: 32 MiB
 
 
@@ -24,7 +25,7 @@ class Particles:
     k: int = 10
     include_self: bool = False  # a point is its own first neighbour, at 0
     aggregate: Literal["mean", "kth"] = "mean"
-    normaliser: Literal["none", "mean", "variance", "std"] = "none"  # n: running, over all d_j
+    normaliser: Normaliser = "none"  # n: running, over all d_j; "score": (d_j - mean) / variance
     clip: float = 0.0
     log: bool = True
 
@@ -53,11 +54,53 @@ def particle_bonus(
         group = jnp.zeros(points.shape[0], jnp.int32) if group is None else group
         distances = on_a_line(points[:, 0], group, others)
     else:
+        own = jnp.arange(points.shape[0]) if references is None else None
         against = points if references is None else references
-        distances = in_space(points, against, others, references is None, block)
+        distances = in_space(points, against, others, own, block)
     if kind.include_self:
         distances = jnp.pad(distances, ((0, 0), (1, 0)))
     return reward(kind, stats, distances)
+
+
+def crowd_bonus(
+    kind: Particles,
+    stats: Running,
+    points: Float[Array, "n d"],
+    key: Key,
+    crowd: int,
+) -> Float[Array, "n"]:
+    """The bonus of each point among `crowd` others, drawn once for all of them."""
+    n = points.shape[0]
+    if crowd >= n:
+        return particle_bonus(kind, stats, points)[0]
+    members = drawn(key, n, crowd)
+    own = jnp.full(n, crowd).at[members].set(jnp.arange(crowd))
+    distances = in_space(points, points[members], kind.k - kind.include_self, own)
+    if kind.include_self:
+        distances = jnp.pad(distances, ((0, 0), (1, 0)))
+    return reward(kind, stats, distances)[0]
+
+
+def crowd_scale(
+    kind: Particles, stats: Running, points: Float[Array, "n d"], key: Key, crowd: int
+) -> Running:
+    """The running statistics with the distances of one such crowd in them."""
+    members = drawn(key, points.shape[0], min(crowd, points.shape[0]))
+    return particle_bonus(kind, stats, points[members])[1]
+
+
+def must_find(k: int, crowd: int, rows: int) -> None:
+    """Refuse a crowd too small for its neighbours."""
+    if not 1 <= k < min(crowd, rows):
+        raise UserError(
+            f"method.k = {k} neighbours among {min(crowd, rows)} states: 1 to "
+            f"{min(crowd, rows) - 1}"
+        )
+
+
+def drawn(key: Key, rows: int, count: int) -> Int[Array, "c"]:
+    """So many different rows."""
+    return jnp.argsort(jax.random.bits(key, (rows,)))[:count]
 
 
 def reward(
@@ -71,7 +114,8 @@ def reward(
         d, found = d.max(axis=1, keepdims=True), found.any(axis=1, keepdims=True)
     if kind.normaliser != "none":
         stats = stats.add(d.reshape(-1), found.reshape(-1))
-        n = {"mean": stats.mean, "variance": stats.var, "std": stats.var**0.5}[kind.normaliser]
+        d = d - stats.mean if kind.normaliser == "score" else d
+        n = {"mean": stats.mean, "std": stats.var**0.5}.get(kind.normaliser, stats.var)
         d = d / jnp.where(n > 0, n, 1)
     d = jnp.where(found, jnp.maximum(d - kind.clip, 0), 0)
     mean = d.sum(axis=1) / jnp.maximum(found.sum(axis=1).astype(d.dtype), 1)
@@ -82,10 +126,11 @@ def in_space(
     points: Float[Array, "n d"],
     references: Float[Array, "m d"],
     k: int,
-    skip_self: bool,
+    own: Int[Array, "n"] | None = None,
     block: int = BLOCK,
 ) -> Float[Array, "n k"]:
-    """Distances to the k nearest references, nearest first. `skip_self`: point i is reference i.
+    """Distances to the k nearest references, nearest first; infinite where they are fewer. `own`:
+    which of the references is the point itself and does not count (m: none of them).
 
     Candidates are found by |r|^2 - 2 p.r on centred data, their distances then measured directly:
     no cancellation in what is returned (between clouds 100 of their sizes apart a neighbour that is
@@ -93,7 +138,7 @@ def in_space(
     """
     n, m = points.shape[0], references.shape[0]
     size = max(1, min(n, block // m))
-    found = min(k, m - skip_self)
+    found = min(k, m)
     centre = references.mean(axis=0, keepdims=True)
     references = references - centre
     squares = jnp.sum(references**2, axis=1)
@@ -101,10 +146,12 @@ def in_space(
     def some(rows: Int[Array, "b"]) -> Float[Array, "b k"]:
         p = points[rows] - centre
         near = squares[None, :] - 2 * jnp.matmul(p, references.T, precision="highest")
-        if skip_self:
-            near = near.at[jnp.arange(size), rows].set(jnp.inf)
+        if own is not None:
+            near = near.at[jnp.arange(size), own[rows]].set(jnp.inf, mode="drop")
         _, chosen = jax.lax.top_k(-near, found)
         exact = jnp.linalg.norm(references[chosen] - p[:, None, :], axis=-1)
+        if own is not None:
+            exact = jnp.where(chosen == own[rows][:, None], jnp.inf, exact)
         return jnp.pad(jnp.sort(exact), ((0, 0), (0, k - found)), constant_values=jnp.inf)
 
     padded = -(-n // size) * size
