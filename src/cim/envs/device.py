@@ -28,7 +28,7 @@ try:
     import mujoco_warp as mjw
     import warp as wp
 
-    from cim.envs.hooks import Peaks, turn_frames
+    from cim.envs.hooks import Peaks, hold, turn_frames
 except ImportError as error:
     raise UserError(
         "--sim gpu and --sim warp-cpu need MuJoCo Warp: pip install 'cim[gpu]'"
@@ -202,11 +202,11 @@ class Simulator:
                 self.model, data, nworld=worlds, nconmax=task.contacts, njmax=task.constraints
             )
             self.peaks = Peaks(worlds)
+            held = [int(self.model.joint(name).qposadr[0]) for name in task.still]
+            self._held = wp.array(held, dtype=int)
         self.m.opt.warn_overflow = 0  # it would print
         self.m.callback.control = self.peaks.rise
         self.m.callback.contactfilter = turn_frames
-        held = [int(self.model.joint(name).qposadr[0]) for name in task.still]
-        self._held = [self.d.qpos[:, i] for i in held]
         d, fields = self.d, {name: getattr(self.d, name) for name in task.reads}
         given = {"qpos": d.qpos, "qvel": d.qvel, "warm": d.qacc_warmstart}
         pushed = {"ctrl": d.ctrl, "mocap_pos": d.mocap_pos, "mocap_quat": d.mocap_quat}
@@ -236,8 +236,8 @@ class Simulator:
         self.d.overflow.zero_()
         for _ in range(self.task.substeps):
             mjw.step(self.m, self.d)
-        for place in self._held:
-            place.zero_()
+        if self.task.still:
+            hold(self._held, self.d.qpos)
         if self.task.settles:
             self._derive()
         if "cfrc_ext" in self.task.reads:

@@ -1,4 +1,5 @@
-"""What MuJoCo Warp calls in every evaluation of the dynamics, of which RK4 makes four a sub-step.
+"""Kernels of our own. Two are called by MuJoCo Warp in every evaluation of the dynamics, of which
+RK4 makes four a sub-step; `hold` after the sub-steps.
 
 `turn_frames` turns the frames of contacts between a plane and a capsule as MuJoCo turns them. The
 cone of friction is a pyramid, so it matters where its edges lie. MuJoCo lays them along the
@@ -72,6 +73,18 @@ def _rise(
     rows[i] = wp.max(rows[i], nefc[i])
     if i == 0:
         pairs[0] = wp.max(pairs[0], wp.max(nacon[0], ncollision[0]))
+
+
+@wp.kernel(enable_backward=False)
+@no_type_check
+def _hold(places: wp.array(dtype=int), qpos: wp.array2d(dtype=float)):
+    world, i = wp.tid()
+    qpos[world, places[i]] = 0.0
+
+
+def hold(places: Any, qpos: Any) -> None:
+    """Puts these joints of every world back to 0."""
+    wp.launch(_hold, dim=(qpos.shape[0], places.size), inputs=[places], outputs=[qpos])
 
 
 class Peaks:
