@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cim.evaluate import Episodes, _cut, diversity, judge, visits, worlds_per_seed
+from cim.train import Config
 from cim.types import Area, EnvSpec
 
 SPEC = EnvSpec(obs_dim=2, action_dim=1, num_envs=3, horizon=7, position=(0, 1))
@@ -100,7 +101,9 @@ def test_the_report_of_known_episodes():
     ("seeds", "episodes", "expected"), [(1, 1000, 64), (5, 1000, 12), (100, 10, 1), (2, 3, 3)]
 )
 def test_seeds_share_the_worlds(seeds, episodes, expected):
-    assert worlds_per_seed(seeds, episodes) == expected
+    assert worlds_per_seed(Config(seeds=seeds), episodes) == expected
+    on_gpu = worlds_per_seed(Config(seeds=seeds, sim="gpu"), episodes)
+    assert on_gpu == min(episodes, 16_384 // seeds)
 
 
 CIRCLE, ONE_HOT = "circle", "one-hot"

@@ -11,4 +11,10 @@ def oracle(method, state, batch):
     s = np.clip(batch.next_obs if method.pays_for == "next" else batch.obs, -5, 5)
     off = numpy_mlp(state.predictor.model, s) - numpy_mlp(state.target, s)
     e = (off**2).mean(-1)
-    return (e / np.sqrt(state.errors.var) if method.scaled else e)[None]
+    if method.scaled:  # by all that were seen, these among them
+        before, n = state.errors, float(state.errors.count)
+        total = n + e.size
+        mean = (n * before.mean + e.sum()) / total
+        square = (n * (before.var + before.mean**2) + (e**2).sum()) / total
+        e = e / np.sqrt(square - mean**2)
+    return e[None]
