@@ -10,11 +10,11 @@ import pytest
 from cim.agents import AGENTS
 from cim.agents.base import seen
 from cim.agents.ddpg import DDPG
-from cim.agents.ppo import PPO, scale
+from cim.agents.ppo import PPO, next_skill, scale
 from cim.methods.none import Plain
 from cim.parts.running import whiten
 from cim.train import Config, advance, init, resolve
-from cim.types import EnvSpec, Timestep
+from cim.types import Batch, EnvSpec, Timestep
 
 
 @dataclass(frozen=True)
@@ -138,3 +138,39 @@ def test_ppo_chooses_among_discrete_actions():
     learners = trained(agent, Probe("both", discrete=True))
     assert plays(agent, learners, 1.0).tolist() == [0, 1]
     assert plays(agent, learners, -1.0).tolist() == [1, 0]
+
+
+def judged(batch, closed):
+    """Targets of one critic over one trajectory, each in the scale of its returns."""
+    agent = PPO(width=8, discount=0.5, lam=1.0)
+    state = agent.init(EnvSpec(1, 1, 1, 9), 1, 1, jax.random.key(0))
+    ones = jnp.ones((1, *batch.reward.shape))
+    rows, _, returns = agent._judge(state, batch, ones, jnp.ones(1), None, jnp.array([closed]))
+    critic = jax.tree.map(lambda a: a[0], state.critics.model)
+    return rows.targets[:, 0] * scale(jax.tree.map(lambda a: a[0], returns)), critic
+
+
+def a_walk(truncated, skill):
+    obs = jnp.arange(4.0)[:, None, None]
+    num, no = jnp.zeros((4, 1)), jnp.zeros((4, 1), bool)
+    ends = jnp.array(truncated)[:, None]
+    z = jnp.array(skill)[:, None, None]
+    return Batch(obs, num[..., None], num, num[..., None], obs + 1, num, no, ends,
+                 jnp.zeros((4, 1), jnp.int32), z)  # fmt: skip
+
+
+def test_behind_the_end_of_a_closed_stream_no_value_lies():
+    """Rewards of 1, discount 1/2: 1, 3/2, 7/4 backwards from the end. Else V of the state follows."""
+    batch = a_walk([False, False, True, False], [1.0, 1, 1, 2])
+    targets, critic = judged(batch, closed=True)
+    np.testing.assert_allclose(targets[:3], [1.75, 1.5, 1], rtol=1e-4)
+    open_targets, _ = judged(batch, closed=False)
+    v = float(critic(jnp.array([3.0, 1]))[0])
+    np.testing.assert_allclose(open_targets[:3] - targets[:3], [v / 8, v / 4, v / 2], rtol=1e-3)
+
+
+def test_a_state_is_valued_with_the_skill_that_is_followed_from_there():
+    """Where z changes within the episode, V(s') is of the new z; behind an end, of the old."""
+    batch = a_walk([False, True, False, False], [1.0, 2, 3, 3])
+    z = np.asarray(next_skill(batch))[:, 0, 0]
+    np.testing.assert_array_equal(z, [2, 2, 3, 3])

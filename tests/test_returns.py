@@ -39,7 +39,8 @@ def test_gae_sums_to_the_end_of_the_episode_and_bootstraps_unless_the_task_ended
                 if terminated[k, n] or truncated[k, n]:
                     break
     arrays = (jnp.asarray(a) for a in (reward, value, next_value))
-    actual = gae(*arrays, of(terminated, truncated), DISCOUNT, LAM)
+    ends = jnp.asarray(terminated), jnp.asarray(terminated | truncated)
+    actual = gae(*arrays, *ends, DISCOUNT, LAM)
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 

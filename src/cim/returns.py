@@ -4,28 +4,27 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from cim.types import Batch
-
 
 def gae(
     reward: Float[Array, "T N"],
     value: Float[Array, "T N"],
     next_value: Float[Array, "T N"],
-    batch: Batch,
+    over: Bool[Array, "T N"],
+    ended: Bool[Array, "T N"],
     discount: float,
     lam: float,
 ) -> Float[Array, "T N"]:
     """A_t = delta_t + discount lam A_{t+1}, where the second term stops at the end of an episode
-    and delta_t bootstraps from the state reached unless the task itself ended there.
+    and delta_t bootstraps from the state reached unless all was `over` there.
     """
-    delta = reward + discount * jnp.where(batch.terminated, 0, next_value) - value
+    delta = reward + discount * jnp.where(over, 0, next_value) - value
 
     def back(later, now):
         delta_t, ended_t = now
         advantage = delta_t + discount * lam * jnp.where(ended_t, 0, later)
         return advantage, advantage
 
-    _, advantage = jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, batch.ended), reverse=True)
+    _, advantage = jax.lax.scan(back, jnp.zeros_like(delta[0]), (delta, ended), reverse=True)
     return advantage
 
 

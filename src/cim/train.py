@@ -334,7 +334,8 @@ def _learn(
         bonus = jax.lax.stop_gradient(config.method.reward(judge, batch, k_reward))
         rewards = jnp.concatenate([raw[None], bonus]) if "task" in config.streams else bonus
         direct = jax.tree.map(lambda a: tau * a, config.method.direct(judge, batch))
-        agent, theirs = config.agent.update(agent, batch, rewards, weights, k_agent, direct)
+        closed = [name != "task" and config.method.closed for name in config.streams]
+        agent, theirs = config.agent.update(agent, batch, rewards, weights, k_agent, direct, closed)
         paid = {
             f"bonus/{name}": row.mean()
             for name, row in zip(config.method.streams, bonus, strict=True)

@@ -46,9 +46,11 @@ def rarity(method, seen, d):
     return np.log(1 + np.maximum(scaled - method.clip, 0).mean(axis=1))
 
 
-def along(phi, method, batch):
+def along(phi, method, batch, unit=False):
     """(phi(s') - phi(s)).z; a one-hot z stands for (z - 1/D) D/(D - 1)."""
     z = batch.skill
     if method.skill_kind == "discrete":
         z = (z - 1 / method.skill_dim) * method.skill_dim / (method.skill_dim - 1)
+    elif unit:
+        z = z / np.linalg.norm(z, axis=-1, keepdims=True)
     return ((phi(batch.next_obs) - phi(batch.obs)) * z).sum(-1)[None]

@@ -1,7 +1,4 @@
-from dataclasses import replace
 from functools import partial
-
-import numpy as np
 
 from methods.formulas import along
 from methods.plain import numpy_mlp
@@ -16,7 +13,5 @@ VARIANTS = [
 
 def oracle(method, state, batch):
     """(phi(s') - phi(s)).z, of continuous z the direction alone."""
-    if method.skill_kind == "continuous":
-        length = np.linalg.norm(batch.skill, axis=-1, keepdims=True)
-        batch = replace(batch, skill=batch.skill / length)
-    return along(partial(numpy_mlp, state.tethered.phi.model), method, batch)
+    phi = partial(numpy_mlp, state.tethered.phi.model)
+    return along(phi, method, batch, unit=True)

@@ -1,6 +1,7 @@
 """What an agent is: act on observations, learn from a batch and its streams of reward."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
@@ -49,8 +50,10 @@ class Agent(ABC, Generic[S]):
         weights: Float[Array, "R"],
         key: Key,
         direct: Direct | None = None,
+        closed: Sequence[bool] | None = None,
     ) -> tuple[S, Metrics]:
-        """One row of rewards a stream; the weights say how much each counts now."""
+        """One row of rewards a stream; the weights say how much each counts now. Of `closed`
+        streams no value lies behind the end of an episode, not even where the clock ended it."""
 
 
 def seen(obs: Float[Array, "*n obs"], skill: Float[Array, "*n z"]) -> Float[Array, "*n x"]:

@@ -10,6 +10,7 @@ the place of the whole sum).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -108,8 +109,10 @@ class DDPG(Agent[DDPGState]):
         weights: Float[Array, "R"],
         key: Key,
         direct: Direct | None = None,
+        closed: Sequence[bool] | None = None,
     ) -> tuple[DDPGState, Metrics]:
         assert direct is None, "there are no advantages to add to"
+        assert closed is None or not any(closed), "streams are one sum, bootstrapped as one"
         k_target, k_actor = jax.random.split(key)
         optimizer = optax.adam(self.learning_rate)
         reward = jnp.einsum("r,rtn->tn", weights, rewards)

@@ -14,13 +14,14 @@ iterations). And sigma is the root of the mean square, not of the variance: targ
 so returns that are large but alike would be targets without bound.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from cim.agents.base import Agent, seen
 from cim.memory import Latest
@@ -109,8 +110,10 @@ class PPO(Agent[PPOState]):
         weights: Float[Array, "R"],
         key: Key,
         direct: Direct | None = None,
+        closed: Sequence[bool] | None = None,
     ) -> tuple[PPOState, Metrics]:
-        rows, critics, returns = self._judge(state, batch, rewards, weights, direct)
+        ends = jnp.array(closed or [False] * len(rewards))
+        rows, critics, returns = self._judge(state, batch, rewards, weights, direct, ends)
 
         def learn(nets: tuple[Trained[Actor], Trained[MLP]], part: Rows):
             actor, critics = nets
@@ -145,23 +148,25 @@ class PPO(Agent[PPOState]):
         rewards: Float[Array, "R T N"],
         weights: Float[Array, "R"],
         direct: Direct | None,
+        closed: Bool[Array, "R"],
     ) -> tuple[Rows, Trained[MLP], Running]:
         """Every step's advantage and the critics' targets, by the values of before the update; and
         the critics at the new scale of their returns."""
-        x, next_x = seen(batch.obs, batch.skill), seen(batch.next_obs, batch.skill)
+        x, next_x = seen(batch.obs, batch.skill), seen(batch.next_obs, next_skill(batch))
         onto = jnp.zeros_like(rewards)
         onto = onto if direct is None else onto.at[0].set(direct.target)
 
-        def stream(critic: MLP, stats: Running, reward: Float[Array, "T N"], more: Array):
+        def stream(critic: MLP, stats: Running, reward: Array, more: Array, closed: Array):
             sigma = scale(stats)
             value, next_value = critic(x)[..., 0] * sigma, critic(next_x)[..., 0] * sigma
-            advantage = gae(reward, value, next_value, batch, self.discount, self.lam)
+            over = batch.terminated | (closed & batch.ended)
+            advantage = gae(reward, value, next_value, over, batch.ended, self.discount, self.lam)
             gain = advantage + value + more
             stats = stats.add(gain.reshape(-1))
             new = scale(stats)
             return advantage, gain / new, _rescaled(critic, sigma / new), stats
 
-        judged = jax.vmap(stream)(state.critics.model, state.returns, rewards, onto)
+        judged = jax.vmap(stream)(state.critics.model, state.returns, rewards, onto, closed)
         advantages, targets, critics, returns = judged
         advantage = jnp.einsum("r,rtn->tn", weights, advantages)
         advantage = advantage if direct is None else advantage + direct.advantage
@@ -179,6 +184,12 @@ class PPO(Agent[PPOState]):
         if not self.entropy_weight:
             return -gain.mean()
         return -gain.mean() - self.entropy_weight * actor.entropy(policy).mean()
+
+
+def next_skill(batch: Batch) -> Float[Array, "T N z"]:
+    """z as the policy sees it in the state reached: the next step's, where the episode goes on."""
+    later = jnp.concatenate([batch.skill[1:], batch.skill[-1:]])
+    return jnp.where(batch.ended[..., None], batch.skill, later)
 
 
 def scale(stats: Running) -> Float[Array, "*r"]:

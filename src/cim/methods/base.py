@@ -24,6 +24,7 @@ class IntrinsicMethod(ABC, Generic[S]):
     skill_kinds: ClassVar[Literal["none", "continuous", "discrete", "both"]] = "none"
     fits_first: ClassVar[bool] = False  # does the paper fit on a batch before paying for it?
     needs: ClassVar[Needs] = "steps"
+    closed: ClassVar[bool] = False  # no value lies behind an episode's end, not even the clock's
     task_weight: ClassVar[float] = 0.0  # of the task's reward, where the user does not say
     presets: ClassVar[dict[str, dict[str, Any]]] = {}
     selection: ClassVar[Selection] = "best"  # how its paper chooses the skill to fine-tune

@@ -3,7 +3,8 @@
     r_T = log q(z | s_0, s_T) - log p(z),      r_t = 0 before the last step T
     L   = -E log q(z | s_0, s_T)               over the episodes that ended in the batch
 
-z is told from where an episode began and where it ended, by the clock too. CIM's paper writes
+z is told from where an episode began and where it ended, by the clock too; no value is bootstrapped
+behind that end. CIM's paper writes
 log q(z | s_T): `--method.start false` (preset `port`).
 
 Departs from the paper: p(z) is fixed and uniform, not learned. The start of an episode that began
@@ -49,6 +50,7 @@ class VIC(IntrinsicMethod[VICState]):
     needs: ClassVar = "trajectories"
     skill_kinds: ClassVar = "both"
     fits_first: ClassVar[bool] = True
+    closed: ClassVar[bool] = True
     presets: ClassVar = {
         "port": {"start": False, "width": 1024, "passes": 10, "minibatch": 128},
         "paper": {},
