@@ -34,8 +34,8 @@ test: .venv/dev  ## all tests
 	$(BIN)/python -m pytest
 
 check: .venv/dev  ## format, lint, types
-	$(BIN)/ruff format --check src tests benchmarks examples docs
-	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check src tests benchmarks examples docs experiments
+	$(BIN)/ruff check src tests benchmarks examples docs experiments
 	$(BIN)/pyright
 
 docs: .venv/dev  ## method pages and README's table from the code

@@ -160,7 +160,7 @@ def a_walk(truncated, skill):
 
 
 def test_behind_the_end_of_a_closed_stream_no_value_lies():
-    """Rewards of 1, discount 1/2: 1, 3/2, 7/4 backwards from the end. Else V of the state follows."""
+    """Rewards of 1, discount 1/2: 1, 3/2, 7/4 from the end backwards. Else V follows."""
     batch = a_walk([False, False, True, False], [1.0, 1, 1, 2])
     targets, critic = judged(batch, closed=True)
     np.testing.assert_allclose(targets[:3], [1.75, 1.5, 1], rtol=1e-4)

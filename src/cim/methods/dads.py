@@ -10,8 +10,8 @@ a plus, as here. With one-hot skills the z_i are all the others. `dims` are the 
 sees and foretells (Ant: --method.dims 0,1; the preset `paper` leaves that to you).
 
 Departs from the paper: s is whitened by the observations' running statistics, the target by its
-own, where the original normalises a batch; the z_i are drawn once for all rows; no importance weights, for data are of the policy now;
-the policy sees all of s.
+own, where the original normalises a batch; the z_i are drawn once for all rows; no importance
+weights, for data are of the policy now; the policy sees all of s.
 """
 
 from dataclasses import dataclass
