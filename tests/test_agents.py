@@ -14,7 +14,7 @@ from cim.agents.ppo import PPO, next_skill, scale
 from cim.methods.none import Plain
 from cim.parts.running import whiten
 from cim.train import Config, advance, init, resolve
-from cim.types import Batch, EnvSpec, Timestep
+from cim.types import Batch, Direct, EnvSpec, Timestep
 
 
 @dataclass(frozen=True)
@@ -140,9 +140,9 @@ def test_ppo_chooses_among_discrete_actions():
     assert plays(agent, learners, -1.0).tolist() == [1, 0]
 
 
-def judged(batch, closed):
+def judged(batch, closed, lam=1.0):
     """Targets of one critic over one trajectory, each in the scale of its returns."""
-    agent = PPO(width=8, discount=0.5, lam=1.0)
+    agent = PPO(width=8, discount=0.5, lam=lam)
     state = agent.init(EnvSpec(1, 1, 1, 9), 1, 1, jax.random.key(0))
     ones = jnp.ones((1, *batch.reward.shape))
     rows, _, returns = agent._judge(state, batch, ones, jnp.ones(1), None, jnp.array([closed]))
@@ -174,3 +174,21 @@ def test_a_state_is_valued_with_the_skill_that_is_followed_from_there():
     batch = a_walk([False, True, False, False], [1.0, 2, 3, 3])
     z = np.asarray(next_skill(batch))[:, 0, 0]
     np.testing.assert_array_equal(z, [2, 2, 3, 3])
+    targets, critic = judged(batch, closed=False, lam=0.0)
+    v = [float(critic(jnp.array([t + 1.0, z[t]]))[0]) for t in range(4)]
+    np.testing.assert_allclose(targets, 1 + np.array(v) / 2, rtol=1e-3)
+
+
+def test_what_is_added_directly_reaches_advantages_and_the_first_critic_and_is_not_discounted():
+    batch, agent = a_walk([False] * 4, [1.0] * 4), PPO(width=8)
+    state = agent.init(EnvSpec(1, 1, 1, 9), 1, 2, jax.random.key(0))
+    ones, weights = jnp.ones((2, 4, 1)), jnp.array([1.0, 0.5])
+    more = Direct(jnp.full((4, 1), 2.0), jnp.full((4, 1), 3.0))
+    found = []
+    for direct in (None, more):
+        rows, _, returns = agent._judge(state, batch, ones, weights, direct, jnp.zeros(2, bool))
+        found.append((rows.advantage, rows.targets * scale(returns)[None]))
+    (plain, targets), (with_more, raised) = found
+    np.testing.assert_allclose(with_more - plain, 2, rtol=1e-4)
+    np.testing.assert_allclose((raised - targets)[:, 0], 3, rtol=1e-3)
+    np.testing.assert_allclose(raised[:, 1], targets[:, 1], rtol=1e-4)

@@ -113,6 +113,44 @@ def test_a_method_says_whether_it_fits_before_it_pays(first, expected, monkeypat
     assert [float(m["bonus/bonus"][0]) for m in seen] == expected
 
 
+@dataclass(frozen=True)
+class Sized(IntrinsicMethod):
+    """Pays the length of what it is asked about, and notes that of its lesson."""
+
+    def init(self, spec, key):
+        return jnp.zeros((spec.num_envs,))
+
+    def reward(self, state, batch, key):
+        return jnp.full((1, *batch.reward.shape), float(batch.reward.shape[0]))
+
+    def update(self, state, batch, key):
+        length, width = batch.reward.shape
+        return state, {"length": jnp.array(float(length)), "width": jnp.array(float(width))}
+
+
+@pytest.mark.parametrize(
+    ("agent", "length", "width", "asked"), [("ppo", 20, 3, 20), ("ddpg", 1, 6, 3)]
+)
+def test_a_lesson_is_a_rollout_or_the_first_steps_of_windows(agent, length, width, asked):
+    """Three worlds of a seed, whatever the seeds beside it."""
+    state, seen = run(config(method=Sized(), agent=AGENTS[agent], steps=60))
+    assert (float(seen[0]["method/length"][0]), float(seen[0]["method/width"][0])) == (
+        length,
+        width,
+    )
+    assert float(seen[0]["bonus/bonus"][0]) == pytest.approx(asked)
+    assert state.mine.learners.method.shape == (2, 3)
+
+
+def test_what_a_method_adds_directly_needs_an_agent_with_advantages():
+    from cim.methods.agac import AGAC
+
+    original = AGAC(form="advantage", minibatch=20)
+    check(config(method=original), PointWorld(3).spec)
+    with pytest.raises(UserError, match="take agent ppo, or --method.form reward"):
+        check(config(method=original, agent=AGENTS["ddpg"]), PointWorld(3).spec)
+
+
 def test_metrics_of_episodes_are_those_of_the_world():
     """PointWorld pays -|reached - (1, 1)|: every step and every path is known from the batch."""
     from cim.collect import collect
