@@ -314,7 +314,7 @@ def untrained():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch, untrained):
-    monkeypatch.setattr(video, "load", lambda _: untrained)
+    monkeypatch.setattr(video, "load", lambda _, sim: untrained)
     return make(tmp_path / "run").folder
 
 
