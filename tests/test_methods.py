@@ -102,6 +102,22 @@ def test_reward_gives_each_environment_its_own(case):
     )
 
 
+def test_steps_in_one_row_are_a_batch_too_and_worth_the_same_one_by_one(case):
+    """As from the replay: one step of so many worlds."""
+    name, method, reward, update, state, batch = case
+    if method.needs == "trajectories" or getattr(method, "visits", 0):
+        return
+    row = batch.flat.timed
+    paid = reward(state, row, jax.random.key(1))
+    assert paid.shape == (len(method.streams), 1, T * N)
+    assert jnp.isfinite(paid).all()
+    after, _ = update(state, row, jax.random.key(1))
+    assert jax.tree.structure(after) == jax.tree.structure(state)
+    if method.needs in ("steps", "policy") and not hasattr(case_of(name), "BATCHWISE"):
+        alone = reward(state, batch, jax.random.key(1)).reshape(paid.shape)
+        np.testing.assert_allclose(paid, alone, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_what_two_hundred_updates_on_one_batch_do_to_its_rewards(name):
     """Novelty wears off, skills become distinct. (The loss is what was minimised: no witness.)"""
