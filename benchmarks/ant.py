@@ -21,7 +21,8 @@ import numpy as np
 from cim.collect import collect
 from cim.envs.catalog import CATALOG
 from cim.envs.host import import_envpool
-from cim.train import Config, TrainState, _split, _whitened, init, learn, resolve
+from cim.parts.running import whitened
+from cim.train import Config, TrainState, _split, init, learn, resolve
 
 PUBLISHED = 2_900  # env-steps/s of the published code, patched, alone on such a machine (median)
 
@@ -99,7 +100,7 @@ def split(config, state, rollout) -> None:
     """What learning spends its time on."""
     one = jax.tree.map(lambda a: a[0], (state.mine.learners, rollout))
     learners, key = one[0], jax.random.key(0)
-    batch = _whitened(learners.normaliser, one[1])
+    batch = whitened(learners.normaliser, one[1])
     method, agent = config.method, config.agent
     rewards = method.reward(learners.method, batch, key)
     weights = jax.numpy.ones(len(rewards))

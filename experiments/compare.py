@@ -24,8 +24,9 @@ from cim.agents.ppo import PPO
 from cim.collect import begin, collect
 from cim.launch import launch_together, load
 from cim.methods import METHODS
+from cim.parts.running import whitened
 from cim.parts.seeds import each_seed
-from cim.train import Config, _whitened, fresh, resolve, world_seeds
+from cim.train import Config, fresh, resolve, world_seeds
 from cim.types import UserError
 
 JUDGED = 7  # the purpose of these worlds' seeds
@@ -53,7 +54,7 @@ def _paid(config):
     weights = jnp.array(list(config.method.streams.values()))
 
     def one(method, normaliser, rollout, key):
-        rows = config.method.reward(method, _whitened(normaliser, rollout), key)
+        rows = config.method.reward(method, whitened(normaliser, rollout), key)
         return jnp.einsum("r,rtn->tn", weights, rows).mean()
 
     return jax.jit(each_seed(one))

@@ -70,7 +70,7 @@ FAULTS = [
     ("ppo: the old skill values the new state", "agents/ppo.py", "seen(batch.next_obs, next_skill(batch))", "seen(batch.next_obs, batch.skill)", "test_agents"),
     ("train: all of a window is a lesson", "train.py", "lesson = config.agent.memory.lesson(batch)", "lesson = batch", "test_train"),
     ("skills: never drawn anew on the way", "parts/skills.py", "elapsed % self.period == 0 if self.period else elapsed == 0", "elapsed == 0", "methods"),
-    ("bonus: ends are not reached", "bonus.py", 'reached[i] = info["final_obs"][i]', "pass", "test_bonus"),
+    ("gymnasium: ends are not reached", "envs/host.py", 'reached[i] = info["final_obs"][i]', "pass", "test_envs test_bonus"),
     ("stats: population deviation", "stats.py", "per_seed.std(ddof=1)", "per_seed.std()", "test_stats"),
 ]  # fmt: skip
 

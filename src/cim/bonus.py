@@ -23,10 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from cim.envs.host import Bounds
+from cim.envs.host import Bounds, reached_in
 from cim.methods import METHODS
 from cim.methods.base import IntrinsicMethod
-from cim.parts.running import Running, whiten
+from cim.parts.running import Running, whitened
 from cim.types import Batch, EnvSpec, UserError, unknown
 
 
@@ -124,12 +124,12 @@ class Bonus:
         return jax.random.fold_in(jax.random.fold_in(self._key, branch), self._calls[purpose])
 
     def _pay(self, state: Any, normaliser: Running, batch: Batch, key: Any) -> Any:
-        rows = self.method.reward(state, _whitened(normaliser, batch), key)
+        rows = self.method.reward(state, whitened(normaliser, batch), key)
         weights = jnp.array(list(self.method.streams.values()))
         return jnp.einsum("r,rtn->tn", weights, rows)
 
     def _learn(self, state: Any, normaliser: Running, batch: Batch, key: Any) -> Any:
-        fitted, metrics = self.method.update(state, _whitened(normaliser, batch), key)
+        fitted, metrics = self.method.update(state, whitened(normaliser, batch), key)
         return fitted, normaliser.add(batch.flat.obs), metrics
 
     def _batch(self, obs, action, next_obs, terminated, truncated, skill, elapsed) -> Batch:
@@ -166,11 +166,6 @@ class Bonus:
             elapsed[t] = now
             now = np.where(over, 0, now + 1)
         return elapsed
-
-
-def _whitened(normaliser: Running, batch: Batch) -> Batch:
-    seen = {name: whiten(normaliser, getattr(batch, name)) for name in ("obs", "next_obs")}
-    return replace(batch, **seen)
 
 
 def _method(method: str | IntrinsicMethod, options: dict[str, Any]) -> IntrinsicMethod:
@@ -237,7 +232,7 @@ class BonusEnv(gymnasium.vector.VectorWrapper):
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(actions)
-        reached = _reached(obs, info)
+        reached = reached_in(obs, info)
         self._recent.append(
             (self._obs, actions, reached, terminated, truncated, self.bonus.skill, self._elapsed)
         )
@@ -263,13 +258,3 @@ class BonusEnv(gymnasium.vector.VectorWrapper):
         if not self.bonus.method.skills.dim:
             return obs
         return np.concatenate([obs, self.bonus.skill], axis=-1).astype(np.float32)
-
-
-def _reached(obs: Any, info: dict[str, Any]) -> Any:
-    """Where the actions led, also where an episode ended."""
-    if "final_obs" not in info:
-        return obs
-    reached = np.array(obs)
-    for i in np.flatnonzero(info["_final_obs"]):
-        reached[i] = info["final_obs"][i]
-    return reached

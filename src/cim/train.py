@@ -34,7 +34,7 @@ from cim.envs.base import Env
 from cim.envs.catalog import Sim, check_sim, entry_of, make_env
 from cim.methods.base import IntrinsicMethod
 from cim.methods.cim import CIM
-from cim.parts.running import Running, whiten
+from cim.parts.running import Running, whitened
 from cim.parts.seeds import each_seed
 from cim.types import Area, Batch, EnvSpec, Key, Keys, Metrics, MetricsOfSeeds, UserError, option
 
@@ -327,7 +327,7 @@ def _learn(
         keys = jax.random.split(jax.random.fold_in(key, number), 4)
         k_sample, k_fit, k_reward, k_agent = keys
         batch = config.agent.memory.sample(memory, k_sample)
-        raw, batch = batch.reward, _whitened(normaliser, batch)
+        raw, batch = batch.reward, whitened(normaliser, batch)
         lesson = config.agent.memory.lesson(batch)
         fitted, ours = config.method.update(method, lesson, k_fit)
         judge = fitted if config.method.fits_first else method
@@ -354,12 +354,6 @@ def _learn(
     metrics |= report | {"tau": tau} | {f"sick/{name}": value for name, value in sick.items()}
     learners = Learners(agent, method, normaliser)
     return Mine(learners, config.agent.memory.keep(memory), coefficient, tally), metrics
-
-
-def _whitened(normaliser: Running, batch: Batch) -> Batch:
-    """The batch as the nets see it."""
-    obs, next_obs = whiten(normaliser, batch.obs), whiten(normaliser, batch.next_obs)
-    return eqx.tree_at(lambda b: (b.obs, b.next_obs), batch, (obs, next_obs))
 
 
 def _sick(tree: Any) -> Float[Array, ""]:

@@ -141,13 +141,20 @@ class GymnasiumWorlds:
         self, state: None, action: Float[Array | np.ndarray, "N act"]
     ) -> tuple[None, Timestep]:
         seen, reward, terminated, truncated, info = self._worlds.step(self._bounds(action))
-        reached = obs = seen.astype(np.float32)
-        if "final_obs" in info:
-            reached = obs.copy()
-            for i in np.flatnonzero(info["_final_obs"]):
-                reached[i] = info["final_obs"][i]
+        obs = seen.astype(np.float32)
+        reached = reached_in(obs, info)
         truncated = truncated & ~terminated
         return None, Timestep(obs, reached, reward.astype(np.float32), terminated, truncated)
+
+
+def reached_in(obs: np.ndarray, info: dict[str, Any]) -> np.ndarray:
+    """Where the actions led, by what Gymnasium tells of a step that resets what has ended."""
+    if "final_obs" not in info:
+        return obs
+    reached = obs.copy()
+    for i in np.flatnonzero(info["_final_obs"]):
+        reached[i] = info["final_obs"][i]
+    return reached
 
 
 def first(obs: Float[np.ndarray, "N obs"]) -> Timestep:

@@ -4,6 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from cim.types import Batch
+
 
 class Running(eqx.Module):
     """Mean and variance of all rows seen; 0 and 1 before the first."""
@@ -37,3 +39,9 @@ def whiten(
     mean, std = stats.mean, jnp.sqrt(stats.var + eps)
     scaled = (x - jnp.broadcast_to(mean, x.shape)) / jnp.broadcast_to(std, x.shape)
     return jnp.clip(scaled, -clip, clip)
+
+
+def whitened(stats: Running, batch: Batch) -> Batch:
+    """The batch as the nets see it."""
+    obs, next_obs = whiten(stats, batch.obs), whiten(stats, batch.next_obs)
+    return eqx.tree_at(lambda b: (b.obs, b.next_obs), batch, (obs, next_obs))
